@@ -1,0 +1,1 @@
+//! User side of `eviction`.
