@@ -1,1 +1,31 @@
-fn main() {}
+//! Entry point of `cargo xtask`: parse, run, report.
+
+mod cli;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use cli::{Cli, Command};
+use xtask::workspace::Workspace;
+use xtask::{build, setup};
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<ExitCode> {
+    let workspace = Workspace::find()?;
+    match command {
+        Command::Setup { dry_run } => setup::run(&workspace, dry_run)?,
+        Command::Build => build::run(&workspace)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

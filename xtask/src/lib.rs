@@ -1,0 +1,15 @@
+//! What `cargo xtask` does, as a library: the suites of `eviction-tests` boot their guests through [`vm`].
+//!
+//! - [`setup`] brings a fresh Debian machine to the point where everything else works
+//! - [`build`] makes the static binaries
+//! - [`check`] reads the sources: formatting, lints, layers, sizes
+//! - [`suites`] runs the test suites and counts
+//! - [`vm`] boots a guest kernel and runs a command in it
+//! - [`mutants`] proves that the tests of the policy can fail
+
+pub mod build;
+pub mod clock;
+pub mod console;
+pub mod process;
+pub mod setup;
+pub mod workspace;
