@@ -1,1 +1,3 @@
 //! User side of `eviction`.
+
+pub mod bpf;

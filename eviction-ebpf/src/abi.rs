@@ -1,0 +1,176 @@
+//! The wire format between the programs and user space: map layouts, events, names of programs and globals.
+
+#[cfg(not(target_arch = "bpf"))]
+mod decode;
+#[cfg(not(target_arch = "bpf"))]
+pub use decode::DecodeError;
+pub mod names;
+
+/// Grows with every change of a layout or a meaning in this module. The object carries it in the *name* of a global
+/// ([`names::ABI`]), so an object of another ABI cannot be loaded, and in every event.
+pub const ABI: u16 = 1;
+
+/// Slots for memory: 0 is the node's, the others are for cgroups.
+pub const MEMORY_SLOTS: u32 = 4;
+/// Slots for devices follow those for memory.
+pub const SLOTS: u32 = 16;
+/// Claims stay behind for a while ([`CLAIM_LAG`] armings per slot); twice the room, so it is never tight.
+pub const CLAIMS: u32 = 1024;
+/// After how many further armings of a slot a claim is deleted. A program that read the limit before must not be able to
+/// claim it a second time, and no program sleeps through this many looks.
+pub const CLAIM_LAG: usize = 32;
+/// Counters of (cgroup, device) for ranking; the least recently used goes when they do not suffice.
+pub const INODE_USES: u32 = 16_384;
+/// Each ring holds 900 events; one arming sends one event.
+pub const RING_BYTES: u32 = 64 * 1024;
+
+/// An offset or argument index that BTF could not tell.
+pub const UNKNOWN: u32 = u32::MAX;
+
+/// One thing to watch. Lives in an array that user space has mapped: arming is a store, not a system call.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(8))]
+pub struct Slot {
+    /// Kernel adds; never reset.
+    pub spent: u64,
+    /// User stores: [`crate::credit::Limit`].
+    pub limit: u64,
+    /// User stores, before the limit: pages of real usage that count as crossed, or `LEVEL_UNKNOWN`.
+    pub level: u64,
+    /// Cgroup id in the memory hierarchy, 0 for everything.
+    pub scope: u64,
+    /// User stores: `spent` when the look began; events report what was spent since.
+    pub mark: u64,
+    /// Kernel's own: where the scope's css was last seen. Never trusted without comparing the id there.
+    pub css_hint: u64,
+    /// User stores, before the limit: see `credit::level_reached`.
+    pub ahead: u32,
+    /// The kernel's `dev_t` (12 bits major, 20 bits minor) for inodes.
+    pub device: u32,
+    /// [`Kind`], 0 while the slot is free.
+    pub kind: u32,
+    pub reserved: u32,
+}
+
+impl Slot {
+    pub const FREE: Self = Self {
+        spent: 0,
+        limit: u64::MAX,
+        level: u64::MAX,
+        scope: 0,
+        mark: 0,
+        css_hint: 0,
+        ahead: 0,
+        device: 0,
+        kind: 0,
+        reserved: 0,
+    };
+}
+
+/// "Look now." Fixed size, no padding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C, align(8))]
+pub struct Event {
+    /// `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// Of the charged cgroup or the current task, in the memory hierarchy; 0 if unknown.
+    pub cgroup_id: u64,
+    /// Units spent since the mark of the arming: pages or inodes.
+    pub amount: u64,
+    /// Which arming was crossed.
+    pub limit_word: u64,
+    /// Real usage of the scope in pages, `u64::MAX` if it was not read.
+    pub usage: u64,
+    pub slot: u32,
+    pub device: u32,
+    pub pid: u32,
+    pub tgid: u32,
+    pub cpu: u32,
+    /// [`Kind`]
+    pub kind: u8,
+    /// [`Rung`]
+    pub rung: u8,
+    pub abi: u16,
+}
+
+/// Exactly one arming of one slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C, align(8))]
+pub struct ClaimKey {
+    pub slot: u64,
+    pub limit_word: u64,
+}
+
+/// Who created inodes where.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(C, align(8))]
+pub struct InodeKey {
+    pub cgroup_id: u64,
+    pub device: u32,
+    pub reserved: u32,
+}
+
+/// What a slot counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    Memory = 1,
+    Inodes = 2,
+}
+
+/// The hook that an event came from. The numbers are part of the ABI.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Rung {
+    FentryCharge = 1,
+    KprobeCharge = 2,
+    PerfFaults = 3,
+    TraceFilemap = 4,
+    TracePageAlloc = 5,
+    FentryInode = 16,
+    KprobeInode = 17,
+    TraceExt4 = 18,
+    TraceXfs = 19,
+    TraceBtrfs = 20,
+}
+
+/// How the number of pages of a folio can be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum FolioSize {
+    /// Not at all: a large folio counts as [`WORST_FOLIO_PAGES`].
+    Unknown = 0,
+    /// A `u32` with the number of pages (`_nr_pages`).
+    Pages = 1,
+    /// The order in the low byte of a word (`_flags_1`).
+    OrderInFlags = 2,
+    /// The order in a byte of its own (`_folio_order`).
+    Order = 3,
+}
+
+/// The largest folio that a page fault or the page cache brings in on 4 KiB pages: one huge page.
+pub const WORST_FOLIO_PAGES: u32 = 512;
+
+const _: () = {
+    assert!(size_of::<Slot>() == 64);
+    assert!(size_of::<Event>() == 64);
+    assert!(size_of::<ClaimKey>() == 16);
+    assert!(size_of::<InodeKey>() == 16);
+    assert!(core::mem::offset_of!(Slot, spent) == 0);
+    assert!(core::mem::offset_of!(Slot, limit) == 8);
+    assert!(core::mem::offset_of!(Event, abi) == 62);
+    assert!(RING_BYTES.is_power_of_two());
+    assert!(SLOTS as usize * CLAIM_LAG * 2 <= CLAIMS as usize);
+};
+
+#[cfg(not(target_arch = "bpf"))]
+mod pod {
+    use super::{ClaimKey, InodeKey, Slot};
+
+    // SAFETY: `repr(C)` integers without padding (asserted above); every bit pattern is valid.
+    unsafe impl aya::Pod for Slot {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for ClaimKey {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for InodeKey {}
+}

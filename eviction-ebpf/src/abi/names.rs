@@ -1,0 +1,75 @@
+//! Names by which user space finds things in the object.
+
+/// Its name is its value: loading an object of another ABI fails with this name.
+pub const ABI: &str = "EVICTION_ABI_1";
+
+pub mod map {
+    pub const SLOTS: &str = "SLOTS";
+    pub const CLAIMS: &str = "CLAIMS";
+    pub const FAULT_BATCH: &str = "FAULT_BATCH";
+    pub const MEMORY_EVENTS: &str = "MEMORY_EVENTS";
+    pub const FS_EVENTS: &str = "FS_EVENTS";
+    pub const MEMORY_DROPS: &str = "MEMORY_DROPS";
+    pub const FS_DROPS: &str = "FS_DROPS";
+    pub const DEVICES: &str = "DEVICES";
+    pub const INODE_USE: &str = "INODE_USE";
+    /// aya-log's ring.
+    pub const LOGS: &str = "AYA_LOGS";
+}
+
+/// At most 15 characters, so that `bpftool prog` shows them whole.
+pub mod program {
+    pub const CHARGE_FENTRY: &str = "ev_charge_fe";
+    pub const CHARGE_KPROBE: &str = "ev_charge_kp";
+    pub const CHARGE_FAULTS: &str = "ev_faults";
+    pub const CHARGE_FILEMAP: &str = "ev_filemap";
+    pub const CHARGE_ALLOC: &str = "ev_page_alloc";
+    pub const INODE_FENTRY: &str = "ev_inode_fe";
+    pub const INODE_KPROBE: &str = "ev_inode_kp";
+    pub const INODE_EXT4: &str = "ev_inode_ext4";
+    pub const INODE_XFS: &str = "ev_inode_xfs";
+    pub const INODE_BTRFS: &str = "ev_inode_btrfs";
+}
+
+/// Facts of the running kernel, set at load time. Offsets are in bytes; `abi::UNKNOWN` where BTF cannot tell.
+pub mod global {
+    /// `task_struct.cgroups`
+    pub const TASK_CGROUPS: &str = "TASK_CGROUPS";
+    /// `css_set.subsys[memory_cgrp_id]`
+    pub const CSS_SET_MEMORY: &str = "CSS_SET_MEMORY";
+    /// `cgroup_subsys_state.cgroup`
+    pub const CSS_CGROUP: &str = "CSS_CGROUP";
+    /// `cgroup_subsys_state.parent`
+    pub const CSS_PARENT: &str = "CSS_PARENT";
+    /// `cgroup.kn`
+    pub const CGROUP_KN: &str = "CGROUP_KN";
+    /// `cgroup.subsys[memory_cgrp_id]`
+    pub const CGROUP_MEMORY: &str = "CGROUP_MEMORY";
+    /// `kernfs_node.id`
+    pub const KN_ID: &str = "KN_ID";
+    /// `mem_cgroup.memory` minus `mem_cgroup.css`
+    pub const COUNTER_FROM_CSS: &str = "COUNTER_FROM_CSS";
+    /// `page_counter.usage`
+    pub const COUNTER_USAGE: &str = "COUNTER_USAGE";
+    /// 1 if the memory controller is on a cgroup v1 hierarchy.
+    pub const MEMORY_ON_V1: &str = "MEMORY_ON_V1";
+    /// `inode.i_sb`
+    pub const INODE_SB: &str = "INODE_SB";
+    /// `super_block.s_dev`
+    pub const SB_DEV: &str = "SB_DEV";
+    /// Which argument of `inode_init_owner` the inode is.
+    pub const INODE_ARG: &str = "INODE_ARG";
+    /// `xfs_inode.i_vnode`
+    pub const XFS_VNODE: &str = "XFS_VNODE";
+    /// `folio.flags`, or `page.flags` where there are no folios.
+    pub const FOLIO_FLAGS: &str = "FOLIO_FLAGS";
+    /// Bit number of `PG_head`.
+    pub const HEAD_BIT: &str = "HEAD_BIT";
+    /// Offset of the field that `FOLIO_SIZE_KIND` (`abi::FolioSize`) says how to read.
+    pub const FOLIO_SIZE: &str = "FOLIO_SIZE";
+    pub const FOLIO_SIZE_KIND: &str = "FOLIO_SIZE_KIND";
+    /// Pages that one fault may bring in: 512 unless transparent huge pages are off.
+    pub const PAGES_PER_FAULT: &str = "PAGES_PER_FAULT";
+    /// aya-log's level; 0 silences it, and the verifier then removes the logging code.
+    pub const LOG_LEVEL: &str = "AYA_LOG_LEVEL";
+}

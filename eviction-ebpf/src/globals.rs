@@ -1,0 +1,37 @@
+//! Facts of the running kernel, filled in by the loader before the verifier sees the programs. The section is frozen, so
+//! the verifier treats them as constants and drops the branches they rule out. Meanings: `abi::names::global`.
+
+use aya_ebpf::Global;
+use eviction_ebpf::abi::{ABI, FolioSize, UNKNOWN, WORST_FOLIO_PAGES};
+
+macro_rules! facts {
+    ($($name:ident = $default:expr;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            pub(crate) static $name: Global<u32> = Global::new($default);
+        )*
+    };
+}
+
+facts! {
+    EVICTION_ABI_1 = ABI as u32;
+    TASK_CGROUPS = UNKNOWN;
+    CSS_SET_MEMORY = UNKNOWN;
+    CSS_CGROUP = UNKNOWN;
+    CSS_PARENT = UNKNOWN;
+    CGROUP_KN = UNKNOWN;
+    CGROUP_MEMORY = UNKNOWN;
+    KN_ID = UNKNOWN;
+    COUNTER_FROM_CSS = UNKNOWN;
+    COUNTER_USAGE = UNKNOWN;
+    MEMORY_ON_V1 = 0;
+    INODE_SB = UNKNOWN;
+    SB_DEV = UNKNOWN;
+    INODE_ARG = UNKNOWN;
+    XFS_VNODE = UNKNOWN;
+    FOLIO_FLAGS = UNKNOWN;
+    HEAD_BIT = UNKNOWN;
+    FOLIO_SIZE = UNKNOWN;
+    FOLIO_SIZE_KIND = FolioSize::Unknown as u32;
+    PAGES_PER_FAULT = WORST_FOLIO_PAGES;
+}

@@ -1,0 +1,143 @@
+//! Every map, and the only writers of the two rings.
+
+use aya_ebpf::{
+    EbpfContext,
+    bindings::{BPF_ANY, BPF_F_MMAPABLE, BPF_NOEXIST},
+    helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
+    macros::map,
+    maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
+};
+use eviction_ebpf::abi::{
+    CLAIMS as CLAIM_ROOM, ClaimKey, Event, INODE_USES, InodeKey, Kind, RING_BYTES, Rung,
+    SLOTS as SLOT_ROOM, Slot,
+};
+
+use crate::globals::EVICTION_ABI_1;
+
+const EEXIST: i32 = 17;
+
+#[map]
+pub(crate) static SLOTS: Array<Slot> = Array::with_max_entries(SLOT_ROOM, BPF_F_MMAPABLE);
+/// Which armings have been reported. Pre-allocated: perf programs may use no other kind.
+#[map]
+static CLAIMS: HashMap<ClaimKey, u32> = HashMap::with_max_entries(CLAIM_ROOM, 0);
+/// How many page faults one sample stands for; user space keeps it no smaller than the period in force.
+#[map]
+static FAULT_BATCH: Array<u64> = Array::with_max_entries(1, 0);
+/// Memory and file systems have their own rings, so that a storm of inodes cannot delay a memory event.
+#[map]
+static MEMORY_EVENTS: RingBuf = RingBuf::with_byte_size(RING_BYTES, 0);
+#[map]
+static FS_EVENTS: RingBuf = RingBuf::with_byte_size(RING_BYTES, 0);
+#[map]
+static MEMORY_DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
+#[map]
+static FS_DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
+/// Kernel `dev_t` -> slot.
+#[map]
+static DEVICES: HashMap<u32, u32> = HashMap::with_max_entries(SLOT_ROOM, 0);
+#[map]
+static INODE_USE: LruHashMap<InodeKey, u64> = LruHashMap::with_max_entries(INODE_USES, 0);
+
+/// What the writer of an event knows beyond the slot and the moment.
+pub(crate) struct Crossing {
+    pub(crate) cgroup_id: u64,
+    pub(crate) amount: u64,
+    pub(crate) usage: u64,
+    pub(crate) device: u32,
+    pub(crate) kind: Kind,
+    pub(crate) rung: Rung,
+}
+
+pub(crate) fn fault_batch() -> u64 {
+    FAULT_BATCH
+        .get(0)
+        .map_or(1, |batch| if *batch == 0 { 1 } else { *batch })
+}
+
+pub(crate) fn slot_of_device(device: u32) -> Option<u32> {
+    // SAFETY: a `u32` is read whole; a stale value names another slot of the same table, which costs a look.
+    unsafe { DEVICES.get(device) }.copied()
+}
+
+/// Books one inode for the ranking.
+pub(crate) fn count_inode(cgroup_id: u64, device: u32) {
+    let key = InodeKey {
+        cgroup_id,
+        device,
+        reserved: 0,
+    };
+    if let Some(count) = INODE_USE.get_ptr_mut(key) {
+        // SAFETY: the map's values are 8-byte aligned `u64`s that are only ever added to.
+        unsafe { add(count, 1) };
+    } else if INODE_USE.insert(key, 1u64, BPF_NOEXIST.into()) == Err(-EEXIST)
+        && let Some(count) = INODE_USE.get_ptr_mut(key)
+    {
+        // SAFETY: as above; another CPU inserted it in between.
+        unsafe { add(count, 1) };
+    }
+}
+
+/// Adds without reading back: with the result, it would be an instruction that 5.10 does not have.
+///
+/// # Safety
+/// `target` must be an aligned `u64` in a map value.
+pub(crate) unsafe fn add(target: *mut u64, units: u64) {
+    // The target has no compare-and-swap, so Rust offers no `fetch_add` for it; this is BPF_XADD, known since 3.18.
+    // SAFETY: by the caller's promise.
+    unsafe {
+        core::arch::asm!("lock *(u64 *)({target} + 0) += {units}", target = in(reg) target, units = in(reg) units);
+    }
+}
+
+/// Sends one event for an arming, unless it has been sent. A full ring takes the claim back: the next unit that is spent
+/// tries again.
+pub(crate) fn report<C: EbpfContext>(ctx: &C, slot: u32, limit_word: u64, crossing: &Crossing) {
+    let claim = ClaimKey {
+        slot: slot.into(),
+        limit_word,
+    };
+    // Any other failure than "it is there" (table full, bucket lock held below us) must not silence the event.
+    if CLAIMS.insert(claim, 0u32, BPF_NOEXIST.into()) == Err(-EEXIST) {
+        return;
+    }
+    let (ring, drops) = match crossing.kind {
+        Kind::Memory => (&MEMORY_EVENTS, &MEMORY_DROPS),
+        Kind::Inodes => (&FS_EVENTS, &FS_DROPS),
+    };
+    let Some(mut entry) = ring.reserve::<Event>(0) else {
+        let _ = CLAIMS.remove(claim);
+        if let Some(count) = drops.get_ptr_mut(0) {
+            // SAFETY: this CPU's own aligned `u64`.
+            unsafe { add(count, 1) };
+        }
+        return;
+    };
+    entry.write(Event {
+        // SAFETY: helpers without preconditions.
+        time_ns: unsafe { bpf_ktime_get_ns() },
+        cgroup_id: crossing.cgroup_id,
+        amount: crossing.amount,
+        limit_word,
+        usage: crossing.usage,
+        slot,
+        device: crossing.device,
+        pid: ctx.pid(),
+        tgid: ctx.tgid(),
+        // SAFETY: as above.
+        cpu: unsafe { bpf_get_smp_processor_id() },
+        kind: crossing.kind as u8,
+        rung: crossing.rung as u8,
+        abi: EVICTION_ABI_1.load() as u16,
+    });
+    entry.submit(BPF_ANY.into());
+    aya_log_ebpf::info!(
+        ctx,
+        "slot {} crossed: limit {:x}, {} units since the mark, usage {}, cgroup {}",
+        slot,
+        limit_word,
+        crossing.amount,
+        crossing.usage,
+        crossing.cgroup_id
+    );
+}

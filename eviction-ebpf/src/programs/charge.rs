@@ -1,0 +1,127 @@
+//! Memory: where pages are charged or brought in. Names are limited to 15 characters, which is what `bpftool` shows.
+
+use aya_ebpf::{
+    macros::{fentry, kprobe, perf_event, raw_tracepoint},
+    programs::{FEntryContext, PerfEventContext, ProbeContext, RawTracePointContext},
+};
+use eviction_ebpf::abi::{FolioSize, Rung, UNKNOWN, WORST_FOLIO_PAGES};
+
+use crate::{
+    globals::{FOLIO_FLAGS, FOLIO_SIZE, FOLIO_SIZE_KIND, HEAD_BIT, PAGES_PER_FAULT},
+    hierarchy, maps,
+    spend::{self, Charge},
+};
+
+/// `page_counter_try_charge(counter, nr_pages, fail)`: the same three arguments from 5.10 to 7.3; called once per refill of
+/// a CPU's stock.
+#[fentry(function = "page_counter_try_charge")]
+pub(crate) fn ev_charge_fe(ctx: FEntryContext) -> i32 {
+    charge_counter(&ctx, ctx.arg(0), ctx.arg(1), Rung::FentryCharge)
+}
+
+#[kprobe(function = "page_counter_try_charge")]
+pub(crate) fn ev_charge_kp(ctx: ProbeContext) -> u32 {
+    if let (Some(counter), Some(pages)) = (ctx.arg(0), ctx.arg(1)) {
+        charge_counter(&ctx, counter, pages, Rung::KprobeCharge);
+    }
+    0
+}
+
+/// The software event `page-faults`, one call per sample period. The event is raised at the start of the fault: its pages
+/// are not in any counter yet.
+#[perf_event]
+pub(crate) fn ev_faults(ctx: PerfEventContext) -> u32 {
+    let batch = maps::fault_batch();
+    let units = batch * u64::from(PAGES_PER_FAULT.load());
+    let owner = hierarchy::owner_of_current();
+    spend::memory(
+        &ctx,
+        &Charge {
+            owner,
+            units,
+            charging: 1,
+            everywhere: batch > 1,
+            rung: Rung::PerfFaults,
+        },
+    );
+    0
+}
+
+/// `mm_filemap_add_to_page_cache(folio)`: pages that enter by read or write and never fault. They are charged by then.
+#[raw_tracepoint(tracepoint = "mm_filemap_add_to_page_cache")]
+pub(crate) fn ev_filemap(ctx: RawTracePointContext) -> i32 {
+    let units = folio_pages(ctx.arg(0));
+    let owner = hierarchy::owner_of_current();
+    spend::memory(
+        &ctx,
+        &Charge {
+            owner,
+            units,
+            charging: 0,
+            everywhere: false,
+            rung: Rung::TraceFilemap,
+        },
+    );
+    0
+}
+
+/// `mm_page_alloc(page, order, gfp_flags, migratetype)`: every allocation, charged or not.
+#[raw_tracepoint(tracepoint = "mm_page_alloc")]
+pub(crate) fn ev_page_alloc(ctx: RawTracePointContext) -> i32 {
+    let order: u32 = ctx.arg(1);
+    let units = 1_u64 << (order & 31);
+    let owner = hierarchy::owner_of_current();
+    spend::memory(
+        &ctx,
+        &Charge {
+            owner,
+            units,
+            charging: units,
+            everywhere: false,
+            rung: Rung::TracePageAlloc,
+        },
+    );
+    0
+}
+
+#[inline(always)]
+fn charge_counter<C: aya_ebpf::EbpfContext>(ctx: &C, counter: u64, pages: u64, rung: Rung) -> i32 {
+    let owner = hierarchy::owner_of_counter(counter);
+    spend::memory(
+        ctx,
+        &Charge {
+            owner,
+            units: pages,
+            charging: pages,
+            everywhere: false,
+            rung,
+        },
+    );
+    0
+}
+
+/// Pages of a folio; the worst case if it is large and its size cannot be read.
+fn folio_pages(folio: u64) -> u64 {
+    let worst = u64::from(WORST_FOLIO_PAGES);
+    if FOLIO_FLAGS.load() == UNKNOWN || HEAD_BIT.load() == UNKNOWN {
+        return worst;
+    }
+    let Some(flags) = hierarchy::word(folio, FOLIO_FLAGS.load()) else {
+        return worst;
+    };
+    if flags & (1 << (HEAD_BIT.load() & 63)) == 0 {
+        return 1;
+    }
+    let kind = FOLIO_SIZE_KIND.load();
+    if kind == FolioSize::Unknown as u32 {
+        return worst;
+    }
+    let Some(field) = hierarchy::half(folio, FOLIO_SIZE.load()) else {
+        return worst;
+    };
+    if kind == FolioSize::Pages as u32 {
+        u64::from(field)
+    } else {
+        1 << (field & 0xff & 31)
+    }
+}

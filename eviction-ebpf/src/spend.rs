@@ -1,0 +1,200 @@
+//! Spending: add, compare, and report once. The order (add, then read the limit) is half of the argument that no crossing
+//! is lost; user space's half (store the limit, then read what is spent) is in `slots.rs`. `tests/interleavings.rs` of
+//! this package explores both. On x86 the add is a full barrier; where it is not, the heartbeat bounds the delay.
+
+use aya_ebpf::EbpfContext;
+use eviction_ebpf::{
+    abi::{Kind, MEMORY_SLOTS, Rung, SLOTS as SLOT_ROOM, Slot},
+    credit::{LEVEL_UNKNOWN, Limit, level_reached},
+};
+
+use crate::{
+    hierarchy::{self, Css, Owner, Place},
+    maps::{self, Crossing, SLOTS},
+};
+
+/// Pages that somebody is getting.
+pub(crate) struct Charge {
+    pub(crate) owner: Owner,
+    /// What to book, the worst case where the hook cannot tell.
+    pub(crate) units: u64,
+    /// What is certainly coming and not yet in the counter.
+    pub(crate) charging: u64,
+    /// A sample of many faults by anybody: counts for every scope.
+    pub(crate) everywhere: bool,
+    pub(crate) rung: Rung,
+}
+
+const NOT_READ: u64 = u64::MAX;
+
+pub(crate) fn memory<C: EbpfContext>(ctx: &C, charge: &Charge) {
+    let css = match charge.owner {
+        Owner::Css(css) => css,
+        Owner::Unknown => 0,
+        Owner::NotMemory => return,
+    };
+    for index in 0..MEMORY_SLOTS {
+        if let Some(slot) = SLOTS.get_ptr_mut(index) {
+            // SAFETY: a pointer into the map, valid for the program's life; the words are read and written whole.
+            unsafe { charge_slot(ctx, index, slot, css, charge) };
+        }
+    }
+}
+
+/// # Safety
+/// `slot` must point to a value of `SLOTS`.
+#[inline(always)]
+unsafe fn charge_slot<C: EbpfContext>(
+    ctx: &C,
+    index: u32,
+    slot: *mut Slot,
+    css: Css,
+    charge: &Charge,
+) {
+    // SAFETY: by the caller's promise, here and below.
+    let (kind, scope) = unsafe {
+        (
+            (&raw const (*slot).kind).read_volatile(),
+            (&raw const (*slot).scope).read_volatile(),
+        )
+    };
+    if kind != Kind::Memory as u32 {
+        return;
+    }
+    let mut scope_css = 0;
+    if scope != 0 && css != 0 {
+        match hierarchy::place(css, scope) {
+            Place::Inside(found) => {
+                scope_css = found;
+                // SAFETY: see above. Only written when it changes, to leave the cache line alone.
+                unsafe {
+                    let hint = &raw mut (*slot).css_hint;
+                    if hint.read_volatile() != found {
+                        hint.write_volatile(found);
+                    }
+                }
+            }
+            Place::Outside if !charge.everywhere => return,
+            // SAFETY: see above.
+            Place::Outside => scope_css = unsafe { remembered(slot, scope) },
+            Place::TooDeep => {}
+        }
+    }
+    // SAFETY: see above.
+    let Some((limit, amount)) = (unsafe { spend(slot, charge.units) }) else {
+        return;
+    };
+    // Read after the limit: user space stores them the other way round.
+    // SAFETY: see above.
+    let (level, ahead) = unsafe {
+        (
+            (&raw const (*slot).level).read_volatile(),
+            (&raw const (*slot).ahead).read_volatile(),
+        )
+    };
+    let mut usage = NOT_READ;
+    if level != LEVEL_UNKNOWN
+        && scope_css != 0
+        && let Some(pages) = hierarchy::usage(scope_css)
+    {
+        usage = pages;
+        if !level_reached(usage, charge.charging, ahead.into(), level) {
+            return;
+        }
+    }
+    let cgroup_id = if css == 0 {
+        hierarchy::id_of_current()
+    } else {
+        hierarchy::id(css).unwrap_or(0)
+    };
+    let crossing = Crossing {
+        cgroup_id,
+        amount,
+        usage,
+        device: 0,
+        kind: Kind::Memory,
+        rung: charge.rung,
+    };
+    maps::report(ctx, index, limit.word(), &crossing);
+}
+
+/// The scope's css as last seen, if that address still holds a css with the scope's id.
+///
+/// # Safety
+/// `slot` must point to a value of `SLOTS`.
+#[inline(always)]
+unsafe fn remembered(slot: *mut Slot, scope: u64) -> Css {
+    // SAFETY: by the caller's promise.
+    let hint = unsafe { (&raw const (*slot).css_hint).read_volatile() };
+    if hint != 0 && hierarchy::id(hint) == Some(scope) {
+        hint
+    } else {
+        0
+    }
+}
+
+pub(crate) fn inode<C: EbpfContext>(ctx: &C, device: Option<u32>, rung: Rung) {
+    let Some(device) = device else {
+        // Without offsets nobody knows which file system it is: it counts for all of them.
+        for index in MEMORY_SLOTS..SLOT_ROOM {
+            create_in(ctx, index, hierarchy::id_of_current(), rung);
+        }
+        return;
+    };
+    let Some(index) = maps::slot_of_device(device) else {
+        return;
+    };
+    let cgroup_id = hierarchy::id_of_current();
+    maps::count_inode(cgroup_id, device);
+    create_in(ctx, index, cgroup_id, rung);
+}
+
+#[inline(always)]
+fn create_in<C: EbpfContext>(ctx: &C, index: u32, cgroup_id: u64, rung: Rung) {
+    let Some(slot) = SLOTS.get_ptr_mut(index) else {
+        return;
+    };
+    // SAFETY: a pointer into the map, here and below.
+    let (kind, device) = unsafe {
+        (
+            (&raw const (*slot).kind).read_volatile(),
+            (&raw const (*slot).device).read_volatile(),
+        )
+    };
+    if kind != Kind::Inodes as u32 {
+        return;
+    }
+    // SAFETY: see above.
+    if let Some((limit, amount)) = unsafe { spend(slot, 1) } {
+        let crossing = Crossing {
+            cgroup_id,
+            amount,
+            usage: NOT_READ,
+            device,
+            kind: Kind::Inodes,
+            rung,
+        };
+        maps::report(ctx, index, limit.word(), &crossing);
+    }
+}
+
+/// Books `units`; the arming that they cross and what was spent since its mark, if any.
+///
+/// # Safety
+/// `slot` must point to a value of `SLOTS`.
+#[inline(always)]
+unsafe fn spend(slot: *mut Slot, units: u64) -> Option<(Limit, u64)> {
+    // SAFETY: by the caller's promise; `spent` is only ever added to.
+    unsafe {
+        maps::add(&raw mut (*slot).spent, units);
+        let spent = (&raw const (*slot).spent).read_volatile();
+        let limit = Limit::from_word((&raw const (*slot).limit).read_volatile());
+        if !limit.crossed(spent) {
+            return None;
+        }
+        Some((
+            limit,
+            spent.wrapping_sub((&raw const (*slot).mark).read_volatile()),
+        ))
+    }
+}

@@ -1,0 +1,296 @@
+//! The steps of the programs (`spend.rs`) and of user space (`slots.rs`) as a state machine, run through arbitrary
+//! interleavings: no crossing may go unnoticed, and no arming may be reported twice.
+
+use std::collections::HashSet;
+
+use eviction_ebpf::credit::{InFlight, LEVEL_UNKNOWN, Limit, level_reached};
+use proptest::prelude::*;
+
+const THRESHOLD: u64 = 400;
+
+/// What both sides share, every field read and written whole.
+#[derive(Default)]
+struct Shared {
+    spent: u64,
+    limit: u64,
+    level: u64,
+    ahead: u64,
+    /// The real counter that a look reads.
+    usage: u64,
+    claims: HashSet<u64>,
+    sent: Vec<u64>,
+    events: usize,
+}
+
+#[derive(Clone, Copy)]
+enum CpuStep {
+    Add,
+    ReadSpent,
+    ReadLimit,
+    Compare,
+    Claim,
+    Charge,
+}
+
+struct Cpu {
+    charges: Vec<u64>,
+    step: CpuStep,
+    spent: u64,
+    limit: Limit,
+    /// How much more than it gets a charge books, as a hook that cannot tell does.
+    overcount: u64,
+}
+
+impl Cpu {
+    fn step(&mut self, shared: &mut Shared) -> bool {
+        let Some(&units) = self.charges.last() else {
+            return false;
+        };
+        self.step = match self.step {
+            CpuStep::Add => {
+                shared.spent += units * self.overcount;
+                CpuStep::ReadSpent
+            }
+            CpuStep::ReadSpent => {
+                self.spent = shared.spent;
+                CpuStep::ReadLimit
+            }
+            CpuStep::ReadLimit => {
+                self.limit = Limit::from_word(shared.limit);
+                if self.limit.crossed(self.spent) {
+                    CpuStep::Compare
+                } else {
+                    CpuStep::Charge
+                }
+            }
+            CpuStep::Compare => {
+                let silent = shared.level != LEVEL_UNKNOWN
+                    && !level_reached(shared.usage, units, shared.ahead, shared.level);
+                if silent {
+                    CpuStep::Charge
+                } else {
+                    CpuStep::Claim
+                }
+            }
+            CpuStep::Claim => {
+                if shared.claims.insert(self.limit.word()) {
+                    shared.sent.push(self.limit.word());
+                    shared.events += 1;
+                }
+                CpuStep::Charge
+            }
+            CpuStep::Charge => {
+                shared.usage += units;
+                self.charges.pop();
+                CpuStep::Add
+            }
+        };
+        true
+    }
+}
+
+enum UserStep {
+    Wait,
+    Begin,
+    Look,
+    StoreLevel,
+    StoreLimit,
+    Recheck,
+    Noticed,
+}
+
+struct User {
+    step: UserStep,
+    mark: u64,
+    seen: u64,
+    levels: bool,
+    in_flight: InFlight,
+    sequence: u16,
+}
+
+impl User {
+    fn step(&mut self, shared: &mut Shared) -> bool {
+        let distance = THRESHOLD.saturating_sub(self.seen);
+        self.step = match self.step {
+            UserStep::Noticed => return false,
+            UserStep::Wait => {
+                if shared.events == 0 {
+                    return false;
+                }
+                shared.events -= 1;
+                UserStep::Begin
+            }
+            UserStep::Begin => {
+                self.mark = shared.spent;
+                UserStep::Look
+            }
+            UserStep::Look => {
+                self.seen = shared.usage;
+                if self.seen >= THRESHOLD {
+                    UserStep::Noticed
+                } else {
+                    UserStep::StoreLevel
+                }
+            }
+            UserStep::StoreLevel => {
+                shared.level = if self.levels {
+                    THRESHOLD
+                } else {
+                    LEVEL_UNKNOWN
+                };
+                shared.ahead = self.in_flight.ahead(distance).into();
+                UserStep::StoreLimit
+            }
+            UserStep::StoreLimit => {
+                let limit = Limit::armed(self.sequence, self.mark, self.in_flight.credit(distance));
+                self.sequence = limit.sequence();
+                shared.limit = limit.word();
+                UserStep::Recheck
+            }
+            UserStep::Recheck => {
+                let spent = Limit::from_word(shared.limit).crossed(shared.spent);
+                let near = !self.levels || shared.usage + self.in_flight.unbooked >= THRESHOLD;
+                if spent && near {
+                    UserStep::Begin
+                } else {
+                    UserStep::Wait
+                }
+            }
+        };
+        true
+    }
+
+    fn noticed(&self) -> bool {
+        matches!(self.step, UserStep::Noticed)
+    }
+}
+
+struct World {
+    shared: Shared,
+    cpus: Vec<Cpu>,
+    user: User,
+}
+
+impl World {
+    fn new(charges: Vec<Vec<u64>>, overcount: u64, levels: bool) -> Self {
+        let unbooked = charges
+            .iter()
+            .map(|list| list.iter().max().copied().unwrap_or(0))
+            .sum();
+        let in_flight = InFlight {
+            unreported: 0,
+            unbooked,
+        };
+        let shared = Shared {
+            limit: Limit::DISARMED.word(),
+            level: LEVEL_UNKNOWN,
+            ..Shared::default()
+        };
+        let cpu = |charges| Cpu {
+            charges,
+            step: CpuStep::Add,
+            spent: 0,
+            limit: Limit::DISARMED,
+            overcount,
+        };
+        let user = User {
+            step: UserStep::Begin,
+            mark: 0,
+            seen: 0,
+            levels,
+            in_flight,
+            sequence: 0,
+        };
+        Self {
+            shared,
+            cpus: charges.into_iter().map(cpu).collect(),
+            user,
+        }
+    }
+
+    /// Lets `who` (a CPU, or user space for any other number) do one step.
+    fn step(&mut self, who: usize) -> bool {
+        match self.cpus.get_mut(who) {
+            Some(cpu) => cpu.step(&mut self.shared),
+            None => self.user.step(&mut self.shared),
+        }
+    }
+
+    fn settle(&mut self) {
+        while (0..=self.cpus.len()).any(|who| self.step(who)) {}
+    }
+}
+
+fn charges() -> impl Strategy<Value = Vec<Vec<u64>>> {
+    prop::collection::vec(prop::collection::vec(1_u64..40, 0..14), 2..5)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6_000))]
+
+    #[test]
+    fn a_crossing_is_noticed_within_what_was_in_flight(
+        charges in charges(),
+        levels: bool,
+        overcount in 1_u64..4,
+        schedule in prop::collection::vec(0_usize..6, 0..600),
+    ) {
+        let mut world = World::new(charges, overcount, levels);
+        for who in schedule {
+            world.step(who);
+        }
+        world.settle();
+        let late = THRESHOLD + world.user.in_flight.unbooked;
+        prop_assert!(world.user.noticed() || world.shared.usage < late, "usage {}", world.shared.usage);
+        world.cpus[0].charges = vec![1; late.saturating_sub(world.shared.usage) as usize];
+        world.settle();
+        prop_assert!(world.user.noticed(), "usage {}", world.shared.usage);
+    }
+
+    /// A charge that moves the counter in the instant in which it is booked, as one CPU alone does.
+    #[test]
+    fn with_nothing_in_flight_the_unit_that_crosses_reports(
+        charges in prop::collection::vec(1_u64..40, 10..30),
+        levels: bool,
+        schedule in prop::collection::vec(0_usize..2, 0..200),
+    ) {
+        let mut world = World::new(vec![charges], 1, levels);
+        for who in schedule {
+            let whole_charge = if who == 0 { 6 } else { 1 };
+            for _ in 0..whole_charge {
+                world.step(who);
+                if matches!(world.cpus[0].step, CpuStep::Add) {
+                    break;
+                }
+            }
+        }
+        world.settle();
+        prop_assert_eq!(world.shared.usage >= THRESHOLD, world.user.noticed(), "usage {}", world.shared.usage);
+    }
+
+    #[test]
+    fn an_arming_is_reported_at_most_once(
+        charges in charges(), levels: bool, overcount in 1_u64..4, schedule in prop::collection::vec(0_usize..6, 0..600),
+    ) {
+        let mut world = World::new(charges, overcount, levels);
+        for who in schedule {
+            world.step(who);
+        }
+        world.settle();
+        let distinct: HashSet<u64> = world.shared.sent.iter().copied().collect();
+        prop_assert_eq!(distinct.len(), world.shared.sent.len());
+        prop_assert!(!distinct.contains(&Limit::DISARMED.word()));
+    }
+}
+
+/// The order matters: arming first and reading the mark afterwards loses what is spent in between. The model sees it.
+#[test]
+fn the_model_catches_a_mark_that_is_read_after_the_look() {
+    let mut world = World::new(vec![vec![THRESHOLD]], 1, false);
+    world.user.step = UserStep::Look;
+    world.step(1);
+    while world.step(0) {}
+    world.user.mark = world.shared.spent;
+    world.settle();
+    assert!(world.shared.usage >= THRESHOLD && !world.user.noticed());
+}

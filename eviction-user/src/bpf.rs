@@ -1,0 +1,3 @@
+//! The kernel side's driver.
+
+pub mod object;
