@@ -1,0 +1,121 @@
+//! What the engine asks its caller to do, with all reasons as data.
+
+use std::sync::Arc;
+
+use super::observation::Observation;
+use super::pod::{Pod, Uid};
+use super::ranking::Ranking;
+use super::signal::{Condition, Resource, Signal};
+use super::span::Span;
+use super::threshold::Threshold;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    Evict(Box<Eviction>),
+    /// Free node-level resources, then answer with `Input::Reclaimed`.
+    ReclaimNode {
+        signal: Signal,
+        calls: &'static [ReclaimCall],
+    },
+    NodeEvent(NodeEvent),
+    /// The set of reported node conditions changed to this.
+    Conditions(Vec<Condition>),
+    /// A threshold asks for a victim, and there is none.
+    NoCandidate {
+        signal: Signal,
+        ranking: Box<Ranking>,
+    },
+    /// An eviction is due but an addition of ours holds it back; nothing is evicted.
+    Held(Hold),
+    /// The victims are not gone in time; the engine goes on without them.
+    CleanupTimedOut(Vec<Uid>),
+}
+
+/// Node-level ways to free disk space, before any pod has to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ReclaimCall {
+    DeadContainers,
+    UnusedImages,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeEvent {
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// Why no eviction happens although a threshold is satisfied.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Hold {
+    /// The previous eviction is too recent; a next one may happen after this time.
+    CoolDown { left: Span },
+    /// As many evictions in the last hour as allowed; a next one may happen after this time.
+    HourlyCap { cap: u32, left: Span },
+    /// Memory is low but the stall is below what the guard requires (or could not be read).
+    NoStall { required: f32, stall: Option<f32> },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Eviction {
+    pub pod: Arc<Pod>,
+    pub grace: KillGrace,
+    pub message: String,
+    /// For the pod's event; empty for local storage evictions.
+    pub annotations: Vec<(&'static str, String)>,
+    /// Whether the pod gets the `DisruptionTarget` condition.
+    pub disruption_condition: bool,
+    pub cause: EvictionCause,
+}
+
+impl Eviction {
+    pub fn uid(&self) -> &Uid {
+        &self.pod.uid
+    }
+}
+
+/// Grace period that overrides the pod's own, in seconds as handed to the killer. A killer treats
+/// zero and below as one second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KillGrace(pub i64);
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum EvictionCause {
+    /// A threshold of the node is satisfied.
+    Pressure {
+        resource: Resource,
+        threshold: Threshold,
+        /// Absent only if the signal was not measured in this very look.
+        observed: Option<Observation>,
+        ranking: Box<Ranking>,
+    },
+    /// The pod broke its own limit.
+    LocalStorage(LocalStorageLimit),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LocalStorageLimit {
+    EmptyDir { volume: String },
+    Pod,
+    Container { name: String },
+}
+
+impl LocalStorageLimit {
+    /// The name under which the kubelet counts such evictions.
+    pub const fn metric_label(&self) -> &'static str {
+        match self {
+            Self::EmptyDir { .. } => "emptydirfs.limit",
+            Self::Pod => "ephemeralpodfs.limit",
+            Self::Container { .. } => "ephemeralcontainerfs.limit",
+        }
+    }
+}
+
+impl Hold {
+    /// How long it lasts; `None` if that depends on what is measured.
+    pub const fn left(&self) -> Option<Span> {
+        match self {
+            Self::CoolDown { left } | Self::HourlyCap { left, .. } => Some(*left),
+            Self::NoStall { .. } => None,
+        }
+    }
+}

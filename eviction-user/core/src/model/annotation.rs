@@ -1,0 +1,10 @@
+//! Pod annotations that the policy reads, and those an eviction event carries.
+
+pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
+pub const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
+
+pub const OFFENDING_CONTAINERS: &str = "offending_containers";
+pub const OFFENDING_CONTAINERS_USAGE: &str = "offending_containers_usage";
+pub const OFFENDING_POD: &str = "offending_pod";
+pub const OFFENDING_POD_USAGE: &str = "offending_pod_usage";
+pub const STARVED_RESOURCE: &str = "starved_resource";

@@ -1,0 +1,37 @@
+//! Plain data that the policy reads and writes. Nothing here decides anything.
+
+pub mod action;
+pub mod annotation;
+pub(crate) mod go_quote;
+pub mod layout;
+pub mod observation;
+pub mod pod;
+pub mod quantity;
+pub mod ranking;
+pub mod resources;
+pub mod signal;
+pub mod snapshot;
+pub mod span;
+pub mod stats;
+pub mod threshold;
+pub mod time;
+pub mod volume;
+
+pub use action::{
+    Action, Eviction, EvictionCause, Hold, KillGrace, LocalStorageLimit, NodeEvent, ReclaimCall,
+};
+pub use layout::FsLayout;
+pub use observation::{Observation, Observations};
+pub use pod::{Container, Pod, Protection, Toleration, Uid};
+pub use quantity::Quantity;
+pub use ranking::{Candidate, Criterion, Exclusion, Outcome, RankKey, Ranking};
+pub use resources::{ResourceList, Resources};
+pub use signal::{Condition, Resource, Signal};
+pub use snapshot::{ObservedPod, Snapshot};
+pub use span::Span;
+pub use stats::{
+    ContainerStats, FsStats, MemoryStats, PodStats, Rlimit, Summary, SystemContainer, VolumeStats,
+};
+pub use threshold::{Limit, Operator, Threshold};
+pub use time::Timestamp;
+pub use volume::{EmptyDir, Medium, Volume, VolumeSource};

@@ -1,0 +1,63 @@
+//! Who may not be evicted, and why.
+
+use std::collections::BTreeMap;
+
+use super::super::{critical, rank};
+use super::Additions;
+use crate::model::{Candidate, Exclusion, Outcome, Pod, Ranking, Resource, Timestamp, Uid};
+
+/// Candidates whose kill failed, and until when they are passed over.
+pub type BackedOff = BTreeMap<Uid, Timestamp>;
+
+/// All reasons against evicting a pod, the kubelet's own first.
+#[derive(Debug, Clone, Copy)]
+pub struct Exclusions<'a> {
+    pub additions: &'a Additions,
+    pub backed_off: &'a BackedOff,
+}
+
+impl Exclusions<'_> {
+    /// Reasons that do not depend on a ranking.
+    pub fn of_pod(&self, pod: &Pod) -> Option<Exclusion> {
+        self.lasting(pod).or_else(|| {
+            self.backed_off
+                .contains_key(&pod.uid)
+                .then_some(Exclusion::BackedOff)
+        })
+    }
+
+    /// Chooses the victim of a ranking. If backing off leaves nobody, the first of those backed off
+    /// has its turn again: another try is better than none.
+    pub fn choose(&self, ranking: &mut Ranking) {
+        let resource = ranking.resource;
+        rank::choose(ranking, |candidate| {
+            self.of_candidate(resource, candidate).or_else(|| {
+                self.backed_off
+                    .contains_key(&candidate.pod.uid)
+                    .then_some(Exclusion::BackedOff)
+            })
+        });
+        let is_backed_off =
+            |candidate: &Candidate| candidate.outcome == Outcome::Excluded(Exclusion::BackedOff);
+        if ranking.victim().is_none() && ranking.candidates.iter().any(is_backed_off) {
+            rank::choose(ranking, |candidate| self.of_candidate(resource, candidate));
+        }
+    }
+
+    fn of_candidate(&self, resource: Resource, candidate: &Candidate) -> Option<Exclusion> {
+        self.lasting(&candidate.pod).or_else(|| {
+            let is_small = self
+                .additions
+                .min_victim_size
+                .excludes(resource, &candidate.key);
+            is_small.then_some(Exclusion::TooSmall)
+        })
+    }
+
+    fn lasting(&self, pod: &Pod) -> Option<Exclusion> {
+        if critical::is_critical(pod) {
+            return Some(Exclusion::Critical);
+        }
+        self.additions.protection.of(pod).map(Exclusion::Protected)
+    }
+}

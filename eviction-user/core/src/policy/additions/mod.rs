@@ -1,0 +1,25 @@
+//! What we add to the kubelet's policy. Each is off by default, so that the default is the kubelet.
+
+pub mod exclusion;
+pub mod pace;
+pub mod protection;
+pub mod reclaim_aware;
+pub mod stall_guard;
+pub mod victim_size;
+
+use crate::model::Span;
+use protection::ProtectionRules;
+use victim_size::MinVictimSize;
+
+/// The additions that act on single decisions.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Additions {
+    pub protection: ProtectionRules,
+    pub min_victim_size: MinVictimSize,
+    /// Time to pass after an eviction before the next.
+    pub cool_down: Option<Span>,
+    /// Evictions allowed in any hour.
+    pub max_per_hour: Option<u32>,
+    /// Memory stall, in percent of the last ten seconds, without which low memory evicts nobody.
+    pub min_stall_percent: Option<f32>,
+}

@@ -1,0 +1,100 @@
+//! Quality-of-service classes; only admission looks at them.
+
+use std::fmt;
+
+use crate::model::{Pod, Quantity, ResourceList};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum QosClass {
+    Guaranteed,
+    Burstable,
+    BestEffort,
+}
+
+impl QosClass {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Guaranteed => "Guaranteed",
+            Self::Burstable => "Burstable",
+            Self::BestEffort => "BestEffort",
+        }
+    }
+}
+
+impl fmt::Display for QosClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Whether the pod counts as best effort: by its status if that is set, else computed.
+pub fn is_best_effort(pod: &Pod) -> bool {
+    effective(pod) == QosClass::BestEffort.name()
+}
+
+/// The class by name, because a status may say anything.
+pub fn effective(pod: &Pod) -> &str {
+    match pod.status_qos_class.as_deref() {
+        Some(class) if !class.is_empty() => class,
+        _ => computed(pod).name(),
+    }
+}
+
+/// The class that the spec amounts to. Only cpu and memory count, and only above zero.
+pub fn computed(pod: &Pod) -> QosClass {
+    let mut requests = Totals::default();
+    let mut limits = Totals::default();
+    let mut all_limited = true;
+    if let Some(resources) = &pod.resources {
+        requests.add(&resources.requests);
+        limits.add(&resources.limits);
+        all_limited = limits.has_both();
+    } else {
+        for container in pod.containers.iter().chain(&pod.init_containers) {
+            requests.add(&container.resources.requests);
+            limits.add(&container.resources.limits);
+            let mut own = Totals::default();
+            own.add(&container.resources.limits);
+            all_limited &= own.has_both();
+        }
+    }
+    if requests.is_empty() && limits.is_empty() {
+        QosClass::BestEffort
+    } else if all_limited && requests == limits {
+        QosClass::Guaranteed
+    } else {
+        QosClass::Burstable
+    }
+}
+
+/// Sums of cpu and memory; absent where nothing above zero was named.
+#[derive(Debug, Default, PartialEq)]
+struct Totals {
+    cpu: Option<Quantity>,
+    memory: Option<Quantity>,
+}
+
+impl Totals {
+    fn add(&mut self, list: &ResourceList) {
+        add(&mut self.cpu, list.cpu.as_ref());
+        add(&mut self.memory, list.memory.as_ref());
+    }
+
+    const fn has_both(&self) -> bool {
+        self.cpu.is_some() && self.memory.is_some()
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.cpu.is_none() && self.memory.is_none()
+    }
+}
+
+fn add(total: &mut Option<Quantity>, amount: Option<&Quantity>) {
+    let Some(amount) = amount.filter(|amount| amount.sign().is_gt()) else {
+        return;
+    };
+    *total = Some(match total.take() {
+        Some(total) => total.plus(amount),
+        None => amount.clone(),
+    });
+}

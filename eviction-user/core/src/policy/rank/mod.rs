@@ -1,0 +1,102 @@
+//! The order in which pods would be evicted.
+//!
+//! Keys are computed once per pod; equal keys keep the order of the snapshot (the kubelet's sort
+//! promises nothing there).
+
+mod key;
+mod parts;
+
+use std::cmp::{Ordering, Reverse};
+
+use crate::model::{
+    Candidate, Criterion, Exclusion, FsLayout, ObservedPod, Outcome, RankKey, Ranking, Resource,
+    Signal,
+};
+
+pub use key::Measure;
+pub use parts::disk_parts;
+
+/// The criteria in the order in which they decide.
+///
+/// Priority comes after "exceeds its request" for what can be requested, and first for PIDs.
+pub const fn criteria(resource: Resource) -> [Criterion; 4] {
+    use Criterion::{ExceedsRequest, MissingStats, OverRequest, Priority};
+    match resource {
+        Resource::Memory | Resource::EphemeralStorage | Resource::Inodes => {
+            [MissingStats, ExceedsRequest, Priority, OverRequest]
+        }
+        // There is no request, so "over request" is the process count and nobody "exceeds".
+        Resource::Pids => [Priority, MissingStats, OverRequest, ExceedsRequest],
+    }
+}
+
+/// Ranks pods for a signal; nobody is chosen yet.
+pub fn by_signal(pods: &[ObservedPod], signal: Signal, layout: FsLayout) -> Ranking {
+    by_measure(pods, Measure::of_signal(signal, layout))
+}
+
+/// Ranks pods by a measure; nobody is chosen yet.
+pub fn by_measure(pods: &[ObservedPod], measure: Measure) -> Ranking {
+    let resource = measure.resource();
+    let mut candidates: Vec<_> = pods
+        .iter()
+        .enumerate()
+        .map(|(input, observed)| Candidate {
+            pod: observed.pod.clone(),
+            input,
+            key: key::of(observed, measure),
+            outcome: Outcome::NoVictim,
+        })
+        .collect();
+    candidates.sort_by(|a, b| compare(resource, &a.key, &b.key).0);
+    Ranking {
+        resource,
+        candidates,
+    }
+}
+
+/// Chooses the first candidate that `exclude` has no reason against, and notes why the others lost.
+pub fn choose(ranking: &mut Ranking, exclude: impl Fn(&Candidate) -> Option<Exclusion>) {
+    let mut victim: Option<RankKey> = None;
+    for candidate in &mut ranking.candidates {
+        candidate.outcome = match (exclude(candidate), victim) {
+            (Some(exclusion), _) => Outcome::Excluded(exclusion),
+            (None, None) => {
+                victim = Some(candidate.key);
+                Outcome::Chosen
+            }
+            (None, Some(victim)) => match compare(ranking.resource, &victim, &candidate.key).1 {
+                Some(criterion) => Outcome::Outranked(criterion),
+                None => Outcome::Tie,
+            },
+        };
+    }
+}
+
+/// Who goes first (`Less`: the left one), and by which criterion; `None` in a tie.
+pub fn compare(
+    resource: Resource,
+    left: &RankKey,
+    right: &RankKey,
+) -> (Ordering, Option<Criterion>) {
+    for criterion in criteria(resource) {
+        let order = compare_by(criterion, left, right);
+        if order != Ordering::Equal {
+            return (order, Some(criterion));
+        }
+    }
+    (Ordering::Equal, None)
+}
+
+fn compare_by(criterion: Criterion, left: &RankKey, right: &RankKey) -> Ordering {
+    match criterion {
+        Criterion::MissingStats => left.has_stats.cmp(&right.has_stats),
+        Criterion::ExceedsRequest => {
+            Reverse(left.exceeds_request).cmp(&Reverse(right.exceeds_request))
+        }
+        Criterion::Priority => left.priority.cmp(&right.priority),
+        Criterion::OverRequest => {
+            Reverse(left.over_request_nanos()).cmp(&Reverse(right.over_request_nanos()))
+        }
+    }
+}
