@@ -1,6 +1,11 @@
 //! The command line.
 
-use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand};
+use xtask::setup::GUEST_KERNELS;
+use xtask::vm::CgroupVersion;
 
 /// Set-up, build, checks and tests of eviction.
 #[derive(Debug, Parser)]
@@ -20,4 +25,47 @@ pub(crate) enum Command {
     },
     /// Build the static release binary, target/release/eviction
     Build,
+    /// Boot a guest kernel with the built binary in it and run a command there
+    #[command(
+        after_help = "The guest is a busybox with `eviction` on its PATH. The command's exit code becomes ours; files it leaves in\n\
+                            /out come back with --out. The console of the last guest stays in target/vm."
+    )]
+    Vm(VmArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VmArgs {
+    /// Kernel series
+    #[arg(long, value_name = "SERIES", value_parser = PossibleValuesParser::new(GUEST_KERNELS.map(|kernel| kernel.series)))]
+    pub(crate) kernel: String,
+    /// Cgroup version to mount: v1 or v2
+    #[arg(long, value_name = "VERSION", default_value_t = CgroupVersion::V2)]
+    pub(crate) cgroup: CgroupVersion,
+    /// Memory in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(128..))]
+    pub(crate) memory: u32,
+    /// Another file for the guest; programs bring their libraries. Default place: /bin/NAME
+    #[arg(long, value_name = "FILE[:PLACE]")]
+    pub(crate) with: Vec<String>,
+    /// Another kernel module to load first, such as xfs, btrfs or overlay
+    #[arg(long = "module", value_name = "NAME")]
+    pub(crate) modules: Vec<String>,
+    /// A raw disk image, /dev/vda and so on
+    #[arg(long = "disk", value_name = "FILE")]
+    pub(crate) disks: Vec<PathBuf>,
+    /// Folder for what the guest leaves in /out
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) out: Option<PathBuf>,
+    /// Seconds until a guest without a verdict is ended
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub(crate) timeout: u64,
+    /// Leave out `eviction` itself and its build
+    #[arg(long)]
+    pub(crate) bare: bool,
+    /// A shell in the guest instead of a command
+    #[arg(long, conflicts_with = "command")]
+    pub(crate) shell: bool,
+    /// What to run in the guest
+    #[arg(last = true, required_unless_present = "shell")]
+    pub(crate) command: Vec<String>,
 }

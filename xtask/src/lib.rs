@@ -12,4 +12,5 @@ pub mod clock;
 pub mod console;
 pub mod process;
 pub mod setup;
+pub mod vm;
 pub mod workspace;

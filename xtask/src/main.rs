@@ -1,6 +1,7 @@
 //! Entry point of `cargo xtask`: parse, run, report.
 
 mod cli;
+mod guest;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,7 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Setup { dry_run } => setup::run(&workspace, dry_run)?,
         Command::Build => build::run(&workspace)?,
+        Command::Vm(args) => return guest::run(&workspace, args),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -18,10 +18,10 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    #[error("cannot start `{program}`: {source}")]
+    #[error("cannot start `{program}`: {cause}")]
     Start {
         program: String,
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     #[error("`{line}` ended with {status}\n{tail}")]
     Failed {
@@ -29,10 +29,10 @@ pub enum ProcessError {
         status: ExitStatus,
         tail: String,
     },
-    #[error("cannot keep the log {path}: {source}")]
+    #[error("cannot keep the log {path}: {cause}")]
     Log {
         path: PathBuf,
-        source: std::io::Error,
+        cause: std::io::Error,
     },
 }
 
@@ -61,7 +61,7 @@ pub fn capture(command: &mut Command) -> Result<String, ProcessError> {
     let output = command
         .stdin(Stdio::null())
         .output()
-        .map_err(|source| start_error(command, source))?;
+        .map_err(|cause| start_error(command, cause))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
@@ -79,9 +79,9 @@ pub fn capture(command: &mut Command) -> Result<String, ProcessError> {
 
 /// Runs a long program; its output goes to `log`, a sign of life to the console every 15 s.
 pub fn run_logged(command: &mut Command, log: &Path) -> Result<(), ProcessError> {
-    let log_error = |source| ProcessError::Log {
+    let log_error = |cause| ProcessError::Log {
         path: log.to_owned(),
-        source,
+        cause,
     };
     if let Some(folder) = log.parent() {
         std::fs::create_dir_all(folder).map_err(log_error)?;
@@ -93,7 +93,7 @@ pub fn run_logged(command: &mut Command, log: &Path) -> Result<(), ProcessError>
         .stdout(file)
         .stderr(errors)
         .spawn()
-        .map_err(|source| start_error(command, source))?;
+        .map_err(|cause| start_error(command, cause))?;
     let clock = Stopwatch::start();
     let mut shown = Duration::ZERO;
     let status = loop {
@@ -116,10 +116,10 @@ pub fn run_logged(command: &mut Command, log: &Path) -> Result<(), ProcessError>
     })
 }
 
-fn start_error(command: &Command, source: std::io::Error) -> ProcessError {
+fn start_error(command: &Command, cause: std::io::Error) -> ProcessError {
     ProcessError::Start {
         program: command.get_program().to_string_lossy().into_owned(),
-        source,
+        cause,
     }
 }
 

@@ -69,8 +69,8 @@ impl Archive {
         let folder = |name: &str| self.folder.join(name).display().to_string();
         for option in [
             format!("Dir::Etc::sourcelist={}", folder("private.sources")),
-            "Dir::Etc::sourceparts=-".into(),
-            "Dir::Etc::preferencesparts=-".into(),
+            "Dir::Etc::sourceparts=/dev/null".into(),
+            "Dir::Etc::preferencesparts=/dev/null".into(),
             format!("Dir::State::lists={}", folder("lists")),
             format!("Dir::Cache={}", folder("cache")),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".into(),

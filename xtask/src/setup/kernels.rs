@@ -82,11 +82,17 @@ impl Kernel {
             .trim()
             .to_owned();
         let version = folder.file_name()?.to_string_lossy().into_owned();
-        Some(Self {
+        let kernel = Self {
             folder,
             release,
             version,
-        })
+        };
+        // Some Debian versions spread the lists over several packages: all of them are needed.
+        let lists = ["modules.dep", "modules.builtin"];
+        lists
+            .iter()
+            .all(|list| kernel.modules().join(list).exists())
+            .then_some(kernel)
     }
 
     #[must_use]
@@ -153,7 +159,7 @@ fn fetch(context: &Context<'_>, series: &str) -> Result<()> {
     };
     let release = release_of(package).context("filtered above")?;
     let folder = context.workspace.kernels().join(version);
-    if !folder.join("release").exists() {
+    if Kernel::open(&folder).is_none() {
         unpack(context, package, version, release, &folder)?;
     }
     link(&folder, &context.workspace.kernels().join(series))
@@ -217,15 +223,12 @@ fn unpack(
     std::fs::rename(&kernel, folder).with_context(|| format!("cannot place {}", folder.display()))
 }
 
-/// The packages that hold the kernel and its modules where they are not in the image package itself (7.x).
+/// The packages that hold kernel, modules and their lists where the image package itself does not (7.x).
 fn parts<'a>(depends: &'a str, release: &'a str) -> impl Iterator<Item = &'a str> {
     depends
         .split(',')
         .filter_map(|one| one.split_whitespace().next())
-        .filter(move |name| {
-            name.ends_with(release)
-                && (name.starts_with("linux-binary-") || name.starts_with("linux-modules-"))
-        })
+        .filter(move |name| name.ends_with(release) && !name.starts_with("linux-image-"))
 }
 
 fn link(folder: &Path, link: &Path) -> Result<()> {
@@ -268,6 +271,7 @@ mod tests {
         assert_eq!(
             found,
             [
+                "linux-base-7.3.4+deb13-cloud-amd64",
                 "linux-binary-7.3.4+deb13-cloud-amd64",
                 "linux-modules-7.3.4+deb13-cloud-amd64"
             ]
@@ -279,16 +283,18 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_its_last_file_is_not_a_kernel() {
+    fn a_folder_that_lacks_a_part_is_not_a_kernel() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("6.12.1-1")).unwrap();
         link(&folder.path().join("6.12.1-1"), &folder.path().join("6.12")).unwrap();
         assert!(Kernel::open(&folder.path().join("6.12")).is_none());
-        std::fs::write(
-            folder.path().join("6.12.1-1/release"),
-            "6.12.1-cloud-amd64\n",
-        )
-        .unwrap();
+        let place = folder.path().join("6.12.1-1");
+        std::fs::write(place.join("release"), "6.12.1-cloud-amd64\n").unwrap();
+        assert!(Kernel::open(&folder.path().join("6.12")).is_none());
+        let modules = place.join("modules/lib/modules/6.12.1-cloud-amd64");
+        std::fs::create_dir_all(&modules).unwrap();
+        std::fs::write(modules.join("modules.dep"), "").unwrap();
+        std::fs::write(modules.join("modules.builtin"), "").unwrap();
         let kernel = Kernel::open(&folder.path().join("6.12")).unwrap();
         assert_eq!(
             (kernel.version(), kernel.release()),
