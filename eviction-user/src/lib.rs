@@ -1,3 +1,18 @@
-//! User side of `eviction`.
+//! User side of `eviction`. From a kernel event to a killed workload:
+//!
+//! 1. an [`eviction_ebpf`] hook spends the credit and crosses, 2. ring buffer ([`bpf`]), 3. loop
+//!    ([`agent`]), 4. fresh look ([`sys`], [`host`]), 5. policy ([`policy`]), 6. decision, 7. executor
+//!    ([`host`]), 8. the outcome goes back to the engine.
+//!
+//! Imports go downwards only: `model` < `policy`, `ports` < `sys` < `host`, `bpf` < `telemetry` <
+//! `agent` < `config` < `cli` (checked by `cargo xtask check`).
 
+pub mod agent;
 pub mod bpf;
+pub mod config;
+pub mod host;
+pub mod ports;
+pub mod sys;
+pub mod telemetry;
+
+pub use eviction_core::{model, policy};

@@ -1,1 +1,3 @@
+//! `eviction`: see `cli`.
+
 fn main() {}

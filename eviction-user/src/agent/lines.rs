@@ -1,0 +1,136 @@
+//! From one look to the distances of the armed lines, and to "is a threshold newly met?".
+
+use crate::model::{Observation, Observations, Signal, Threshold};
+use crate::policy::{distance, thresholds};
+use crate::ports::{Distance, Look, Watch};
+
+/// The thresholds, and which of them the last look found met.
+#[derive(Debug)]
+pub struct Lines {
+    thresholds: Vec<Threshold>,
+    /// One bit per threshold.
+    met: u64,
+}
+
+impl Lines {
+    pub fn new(thresholds: Vec<Threshold>) -> Self {
+        Self { thresholds, met: 0 }
+    }
+
+    /// Takes in a look; is a threshold met that the look before did not find met?
+    pub fn newly_met(&mut self, observations: &Observations) -> bool {
+        let mut now = 0;
+        for (bit, threshold) in self.thresholds.iter().enumerate().take(64) {
+            let met = observations
+                .get(threshold.signal)
+                .is_some_and(|o| thresholds::is_met(threshold, o));
+            now |= u64::from(met) << bit;
+        }
+        let new = now & !self.met;
+        self.met = now;
+        new != 0
+    }
+
+    pub fn any_met(&self) -> bool {
+        self.met != 0
+    }
+
+    /// The distance to the nearest threshold of this line; `None` when there is none, or no reading.
+    pub fn distance(
+        &self,
+        watch: Watch,
+        look: &Look,
+        observations: &Observations,
+    ) -> Option<Distance> {
+        let signal = signal_of(watch);
+        let observation = observations.get(signal)?;
+        let nearest = |o: &Observation| {
+            self.thresholds
+                .iter()
+                .filter(|t| t.signal == signal)
+                .filter_map(|t| distance::to_threshold(t, o))
+                .min()
+        };
+        let left = nearest(observation)?;
+        let level = (watch == Watch::GroupMemory).then(|| {
+            // The usage at which the working set reaches the line, if inactive file pages stay as they are.
+            let working_set = observation.capacity.saturating_sub(observation.available);
+            let usage = working_set
+                .saturating_add_unsigned(look.group_inactive_file)
+                .saturating_add(left);
+            u64::try_from(usage).unwrap_or(0)
+        });
+        Some(Distance { left, level })
+    }
+}
+
+fn signal_of(watch: Watch) -> Signal {
+    match watch {
+        Watch::NodeMemory => Signal::MemoryAvailable,
+        Watch::GroupMemory => Signal::AllocatableMemoryAvailable,
+        Watch::Inodes => Signal::NodeFsInodesFree,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Limit, Quantity, Summary, Timestamp};
+
+    const MIB: i64 = 1 << 20;
+
+    fn observed(available: i64) -> Observations {
+        let observation = Observation {
+            available,
+            capacity: 512 * MIB,
+            time: None,
+        };
+        [(Signal::AllocatableMemoryAvailable, observation)]
+            .into_iter()
+            .collect()
+    }
+
+    fn lines(limits: &[&str]) -> Lines {
+        let limit = |text: &&str| Limit::Quantity(text.parse::<Quantity>().unwrap());
+        Lines::new(
+            limits
+                .iter()
+                .map(|t| Threshold::hard(Signal::AllocatableMemoryAvailable, limit(t)))
+                .collect(),
+        )
+    }
+
+    fn look(inactive_file: u64) -> Look {
+        Look {
+            taken: Timestamp::from_nanos(0),
+            summary: Summary::default(),
+            group_inactive_file: inactive_file,
+        }
+    }
+
+    #[test]
+    fn a_threshold_is_newly_met_once_until_it_has_been_left() {
+        let mut lines = lines(&["64Mi"]);
+        let answers =
+            [100, 63, 10, 100, 50].map(|available| lines.newly_met(&observed(available * MIB)));
+        assert_eq!(answers, [false, true, false, false, true]);
+    }
+
+    #[test]
+    fn the_nearest_threshold_gives_distance_and_level() {
+        let lines = lines(&["64Mi", "128Mi"]);
+        let found = lines
+            .distance(Watch::GroupMemory, &look(8 << 20), &observed(200 * MIB))
+            .unwrap();
+        assert_eq!(found.left, 72 * MIB + 1, "equal is not met");
+        assert_eq!(
+            found.level,
+            Some(((512 - 128 + 8) << 20) + 1),
+            "limit - threshold + inactive file"
+        );
+        assert_eq!(
+            lines.distance(Watch::NodeMemory, &look(0), &observed(200 * MIB)),
+            None
+        );
+    }
+}

@@ -1,0 +1,12 @@
+//! The loop: look, decide, act. Kernel events only say "look now"; what happens is decided by the
+//! policy engine on a fresh reading.
+
+mod fast_thread;
+mod lines;
+mod pace;
+mod run;
+
+pub use fast_thread::{Privileges, start};
+pub use lines::Lines;
+pub use pace::Pace;
+pub use run::{Agent, Settings};

@@ -1,0 +1,357 @@
+//! One turn: mark, look, decide if a decision is due, act, arm. Then wait for whatever comes first.
+
+use super::{Lines, Pace};
+use crate::model::{Action, Eviction, Timestamp, Uid};
+use crate::policy::{Engine, Input};
+use crate::ports::{
+    Distance, Entry, Executor, Inventory, Journal, PressureSource, Removal, Wake, Watch,
+};
+use crate::sys::clock;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a victim is looked at: at first as fast as tokio's timer goes, later less often.
+const FAST_POLL: Duration = Duration::from_millis(1);
+const SLOW_POLL: Duration = Duration::from_millis(10);
+const FAST_POLL_FOR: Duration = Duration::from_millis(200);
+/// After this a victim that still runs is reported.
+const REMOVAL_LIMIT: Duration = Duration::from_secs(30);
+/// A line may be crossed again and again while it is being armed. After so many turns without a pause
+/// this thread, which runs before all others, lets them run.
+const TURNS_WITHOUT_PAUSE: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(1);
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// A policy cycle runs at least this often (the kubelet: 10 s).
+    pub interval: Duration,
+    /// Look between the cycles too: on the heartbeat, or on the timer where no event comes.
+    pub look_between: bool,
+    pub dry_run: bool,
+}
+
+pub struct Agent<S, I, X, J> {
+    source: S,
+    inventory: I,
+    executor: X,
+    journal: J,
+    engine: Engine,
+    lines: Lines,
+    pace: Pace,
+    settings: Settings,
+    started: Timestamp,
+    next_cycle: Timestamp,
+    distances: [Option<Distance>; Watch::ALL.len()],
+    removing: Vec<Removing>,
+    next_id: u64,
+    lost: u64,
+}
+
+/// A victim on its way out.
+struct Removing {
+    id: u64,
+    uid: Uid,
+    since: Timestamp,
+    reported: bool,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Armed,
+    /// A line was crossed between the look and the arming: its look is due now.
+    CrossedMeanwhile,
+}
+
+impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J> {
+    pub fn new(
+        source: S,
+        inventory: I,
+        executor: X,
+        journal: J,
+        engine: Engine,
+        lines: Lines,
+        settings: Settings,
+    ) -> Self {
+        let now = clock::now();
+        Self {
+            source,
+            inventory,
+            executor,
+            journal,
+            engine,
+            lines,
+            pace: Pace::default(),
+            settings,
+            started: now,
+            next_cycle: now,
+            distances: [None; Watch::ALL.len()],
+            removing: Vec::new(),
+            next_id: 1,
+            lost: 0,
+        }
+    }
+
+    /// Runs until `stop` is ready.
+    pub async fn run(&mut self, stop: impl Future<Output = ()>) {
+        let mut stop = pin!(stop);
+        let mut wake = Wake::Start;
+        let mut crossed_in_a_row = 0;
+        loop {
+            let turn = self.turn(wake);
+            crossed_in_a_row = if turn == Turn::CrossedMeanwhile {
+                crossed_in_a_row + 1
+            } else {
+                0
+            };
+            let wait = match turn {
+                Turn::Armed => self.until_next(),
+                Turn::CrossedMeanwhile if crossed_in_a_row % TURNS_WITHOUT_PAUSE == 0 => PAUSE,
+                Turn::CrossedMeanwhile => Duration::ZERO,
+            };
+            wake = tokio::select! {
+                biased;
+                () = &mut stop => return,
+                event = self.source.next() => {
+                    self.journal.record(Entry::Event { event, received: clock::now() });
+                    Wake::Event(event)
+                }
+                () = tokio::time::sleep(wait) => match turn {
+                    Turn::CrossedMeanwhile => Wake::CrossedWhileArming,
+                    Turn::Armed if self.cycle_due(clock::now()) => Wake::Interval,
+                    Turn::Armed => Wake::Heartbeat,
+                },
+            };
+        }
+    }
+
+    fn turn(&mut self, wake: Wake) -> Turn {
+        let gone = self.follow_removals();
+        let wake = if gone { Wake::VictimGone } else { wake };
+        self.source.mark();
+        let (taken, newly_met) = match self.inventory.look() {
+            Ok(look) => {
+                let observations = self.engine.config().settings.observe(&look.summary);
+                for watch in Watch::ALL {
+                    self.distances[watch as usize] =
+                        self.lines.distance(watch, look, &observations);
+                }
+                (look.taken, self.lines.newly_met(&observations))
+            }
+            Err(e) => {
+                self.journal.record(Entry::LookFailed {
+                    reason: e.to_string(),
+                });
+                self.distances = [None; Watch::ALL.len()];
+                return Turn::Armed;
+            }
+        };
+        if newly_met || gone || self.cycle_due(clock::now()) {
+            self.cycle(wake, taken);
+        }
+        self.count_lost();
+        self.arm()
+    }
+
+    fn cycle_due(&self, now: Timestamp) -> bool {
+        now >= self.next_cycle
+            || self
+                .engine
+                .deadline()
+                .is_some_and(|deadline| now >= deadline)
+    }
+
+    /// Hands a full, fresh picture to the engine and carries out what it says.
+    fn cycle(&mut self, wake: Wake, looked: Timestamp) {
+        let made = self.source.inodes_made();
+        let snapshot = self.inventory.snapshot(&made);
+        let now = clock::now();
+        self.next_cycle = later(now, self.settings.interval);
+        let mut input = Input::Cycle(Arc::new(snapshot));
+        loop {
+            let reclaim = self.carry_out(now, wake, looked, input);
+            if !reclaim {
+                return;
+            }
+            // A host has no images or dead containers to free first: the reading after is this one.
+            input = Input::Reclaimed(Some(Arc::new(self.inventory.snapshot(&made).summary)));
+        }
+    }
+
+    /// Hands one input to the engine and does what it says; is a node-level reclaim asked for?
+    fn carry_out(&mut self, now: Timestamp, wake: Wake, looked: Timestamp, input: Input) -> bool {
+        let mut reclaim = false;
+        match self.engine.handle(now, input) {
+            Ok(actions) => {
+                for action in actions {
+                    match action {
+                        Action::Evict(eviction) => self.evict(wake, looked, eviction),
+                        Action::NoCandidate { ranking, .. } => {
+                            self.journal.record(Entry::NoCandidate { at: now, ranking });
+                        }
+                        Action::ReclaimNode { .. } => reclaim = true,
+                        other => self.journal.record(Entry::Engine {
+                            at: now,
+                            action: other,
+                        }),
+                    }
+                }
+            }
+            Err(e) => self.journal.record(Entry::LookFailed {
+                reason: e.to_string(),
+            }),
+        }
+        reclaim
+    }
+
+    fn evict(&mut self, wake: Wake, looked: Timestamp, eviction: Box<Eviction>) {
+        let id = self.next_id;
+        self.next_id += 1;
+        let decided = clock::now();
+        let uid = eviction.uid().clone();
+        // The kill goes first; the record of the decision carries the time it was made at.
+        let outcome = if self.settings.dry_run {
+            None
+        } else {
+            Some(self.executor.evict(&eviction))
+        };
+        let dry_run = self.settings.dry_run;
+        self.journal.record(Entry::Decision {
+            id,
+            decided,
+            wake,
+            looked,
+            dry_run,
+            eviction,
+        });
+        match outcome {
+            None => {
+                self.carry_out(decided, wake, looked, Input::Evicted { uid });
+            }
+            Some(Ok(report)) => {
+                self.journal.record(Entry::Kill {
+                    id,
+                    uid: uid.clone(),
+                    report,
+                    wake,
+                });
+                self.removing.push(Removing {
+                    id,
+                    uid,
+                    since: decided,
+                    reported: false,
+                });
+            }
+            Some(Err(e)) => {
+                let reason = e.to_string();
+                self.journal.record(Entry::KillFailed {
+                    id,
+                    uid: uid.clone(),
+                    reason,
+                });
+                self.carry_out(clock::now(), wake, looked, Input::EvictionFailed { uid });
+            }
+        }
+    }
+
+    /// Looks after the victims; has one of them gone since the last time?
+    fn follow_removals(&mut self) -> bool {
+        let now = clock::now();
+        let before = self.removing.len();
+        for mut victim in std::mem::take(&mut self.removing) {
+            let after = clock::between(victim.since, now);
+            match self.executor.removal(&victim.uid) {
+                Removal::Gone => {
+                    let uid = victim.uid.clone();
+                    self.journal.record(Entry::Gone {
+                        id: victim.id,
+                        uid: victim.uid,
+                        at: now,
+                        after,
+                    });
+                    self.carry_out(now, Wake::VictimGone, now, Input::Evicted { uid });
+                }
+                Removal::Running => {
+                    if after >= REMOVAL_LIMIT && !victim.reported {
+                        victim.reported = true;
+                        self.journal.record(Entry::StillThere {
+                            id: victim.id,
+                            uid: victim.uid.clone(),
+                            after,
+                        });
+                    }
+                    self.removing.push(victim);
+                }
+            }
+        }
+        self.removing.len() < before
+    }
+
+    fn arm(&mut self) -> Turn {
+        let at = clock::between(self.started, clock::now());
+        let mut turn = Turn::Armed;
+        for watch in Watch::ALL {
+            match self.distances[watch as usize] {
+                Some(distance) if distance.left > 0 => {
+                    self.pace.observe(watch, distance.left, at);
+                    if !self.source.arm(watch, distance) {
+                        turn = Turn::CrossedMeanwhile;
+                    }
+                }
+                // Crossed already: more events would say nothing new. The way back is found by the heartbeat.
+                _ => self.source.disarm(watch),
+            }
+        }
+        turn
+    }
+
+    fn until_next(&self) -> Duration {
+        let now = clock::now();
+        let cycle = clock::between(
+            now,
+            self.engine
+                .deadline()
+                .map_or(self.next_cycle, |d| d.min(self.next_cycle)),
+        );
+        let look = Watch::ALL
+            .into_iter()
+            .filter(|_| self.settings.look_between)
+            .filter_map(|watch| {
+                let distance = self.distances[watch as usize]?;
+                Some(
+                    self.pace
+                        .wait(watch, distance.left, self.source.covers(watch)),
+                )
+            })
+            .min()
+            .unwrap_or(cycle);
+        let removal = self.removing.iter().map(|victim| {
+            if clock::between(victim.since, now) < FAST_POLL_FOR {
+                FAST_POLL
+            } else {
+                SLOW_POLL
+            }
+        });
+        removal
+            .min()
+            .map_or(cycle.min(look), |removal| removal.min(cycle).min(look))
+    }
+
+    fn count_lost(&mut self) {
+        let lost = self.source.lost_events();
+        if lost > self.lost {
+            self.journal.record(Entry::EventsLost {
+                count: lost - self.lost,
+            });
+            self.lost = lost;
+        }
+    }
+}
+
+fn later(now: Timestamp, by: Duration) -> Timestamp {
+    Timestamp::from_nanos(
+        now.as_nanos()
+            .saturating_add(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)),
+    )
+}

@@ -1,0 +1,223 @@
+//! What the agent needs from the world: something that says "look now", something to look at,
+//! something that kills, somewhere to say what was done. Traits only where there are two real forms,
+//! or one and a fake that can fail as the real one cannot be made to.
+
+use crate::model::{Action, Eviction, Ranking, Snapshot, Summary, Timestamp, Uid};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A line that the kernel side can be armed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Watch {
+    /// `memory.available`
+    NodeMemory,
+    /// `allocatableMemory.available`
+    GroupMemory,
+    /// `nodefs.inodesFree`
+    Inodes,
+}
+
+impl Watch {
+    pub const ALL: [Self; 3] = [Self::NodeMemory, Self::GroupMemory, Self::Inodes];
+
+    pub fn is_memory(self) -> bool {
+        self != Self::Inodes
+    }
+}
+
+/// How far a line is away, as one look found it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Distance {
+    /// Bytes or inodes that may still be used before the line is crossed; 0 or less: it is.
+    pub left: i64,
+    /// Group memory only: the group's usage in bytes at which the line is crossed, if its inactive
+    /// file pages stay what they are. Lets the kernel side compare the real counter.
+    pub level: Option<u64>,
+}
+
+/// Why a look is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// The first look.
+    Start,
+    Event(PressureEvent),
+    /// Charges went past the line between the look and the arming.
+    CrossedWhileArming,
+    /// The heartbeat, for what no event covers.
+    Heartbeat,
+    /// The monitoring interval or the engine's own deadline.
+    Interval,
+    VictimGone,
+}
+
+impl Wake {
+    /// Stable name for records and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Event(event) => event.rung,
+            Self::CrossedWhileArming => "arming",
+            Self::Heartbeat => "timer",
+            Self::Interval => "interval",
+            Self::VictimGone => "victim-gone",
+        }
+    }
+}
+
+/// What a kernel program sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PressureEvent {
+    /// When the program ran (CLOCK_MONOTONIC).
+    pub time: Timestamp,
+    pub watch: Watch,
+    /// The charged cgroup, in the hierarchy of the memory controller; 0: unknown.
+    pub cgroup: u64,
+    /// Pages or inodes spent since the line was armed.
+    pub amount: u64,
+    pub pid: u32,
+    /// Which hook sent it.
+    pub rung: &'static str,
+}
+
+/// Says when to look.
+pub trait PressureSource {
+    /// Notes what has been spent so far. Must come *before* the look whose distances are armed:
+    /// what is charged between the two then counts twice rather than not at all.
+    fn mark(&mut self);
+
+    /// Arms with what the look found. `false`: the line was crossed since the mark, look again now.
+    fn arm(&mut self, watch: Watch, distance: Distance) -> bool;
+
+    fn disarm(&mut self, watch: Watch);
+
+    /// Does the kernel say when this line is crossed, so that the timer is only a safety net?
+    fn covers(&self, watch: Watch) -> bool;
+
+    /// The next event. Dropping the future loses nothing.
+    fn next(&mut self) -> impl Future<Output = PressureEvent>;
+
+    /// Inodes made per cgroup id since the start on the watched file system; empty if nobody counts.
+    fn inodes_made(&mut self) -> BTreeMap<u64, u64>;
+
+    /// Events that the kernel side could not hand over, in all.
+    fn lost_events(&mut self) -> u64;
+}
+
+/// One look at the node: what the thresholds are compared with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Look {
+    pub taken: Timestamp,
+    pub summary: Summary,
+    /// Bytes of inactive file pages in the watched group: usage minus working set.
+    pub group_inactive_file: u64,
+}
+
+/// Why a look failed; the adapter says it in its own words.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct LookError(#[from] pub Box<dyn std::error::Error + Send + Sync>);
+
+/// What is there to be observed and evicted.
+pub trait Inventory {
+    /// Reads the node's figures now, into a value that is reused.
+    fn look(&mut self) -> Result<&Look, LookError>;
+
+    /// The full picture for a decision: the last look and each workload's use, read now.
+    fn snapshot(&mut self, inodes_made: &BTreeMap<u64, u64>) -> Snapshot;
+}
+
+/// What a kill has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KillReport {
+    /// When the last signal of the first round had been sent.
+    pub done: Timestamp,
+    pub method: &'static str,
+    pub processes: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum KillError {
+    #[error("workload {0} is gone already")]
+    Gone(Uid),
+    #[error(transparent)]
+    Failed(#[from] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// How far the removal of a victim is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    Running,
+    Gone,
+}
+
+/// Carries out evictions.
+pub trait Executor {
+    /// Kills at once; returns when the signals are sent, not when the victim is gone.
+    fn evict(&mut self, eviction: &Eviction) -> Result<KillReport, KillError>;
+
+    /// Is the victim gone? Kills again what has appeared meanwhile.
+    fn removal(&mut self, uid: &Uid) -> Removal;
+}
+
+/// Says what was done. Must never block: it is called on the fast path.
+pub trait Journal {
+    fn record(&mut self, entry: Entry);
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone)]
+pub enum Entry {
+    Event {
+        event: PressureEvent,
+        received: Timestamp,
+    },
+    Decision {
+        id: u64,
+        decided: Timestamp,
+        wake: Wake,
+        looked: Timestamp,
+        dry_run: bool,
+        eviction: Box<Eviction>,
+    },
+    Kill {
+        id: u64,
+        uid: Uid,
+        report: KillReport,
+        wake: Wake,
+    },
+    KillFailed {
+        id: u64,
+        uid: Uid,
+        reason: String,
+    },
+    Gone {
+        id: u64,
+        uid: Uid,
+        at: Timestamp,
+        after: Duration,
+    },
+    StillThere {
+        id: u64,
+        uid: Uid,
+        after: Duration,
+    },
+    NoCandidate {
+        at: Timestamp,
+        ranking: Box<Ranking>,
+    },
+    /// What else the engine said: conditions, node events, holds.
+    Engine {
+        at: Timestamp,
+        action: Action,
+    },
+    LookFailed {
+        reason: String,
+    },
+    EventsLost {
+        count: u64,
+    },
+    /// Entries that the journal itself had no room for.
+    RecordsDropped {
+        count: u64,
+    },
+}

@@ -1,0 +1,14 @@
+//! cgroup v1 and v2: where the memory hierarchy lies, its directories, its memory figures.
+
+mod directory;
+mod hierarchy;
+mod memory;
+mod names;
+pub mod parse;
+mod walk;
+
+pub use directory::{CgroupDir, CgroupError};
+pub use hierarchy::{Hierarchy, Version};
+pub use memory::{GroupMemory, GroupMemoryReader, oom_kills, protected_memory};
+pub use names::CgroupNames;
+pub use walk::subtree;

@@ -1,0 +1,10 @@
+//! What the kernel says about this machine: cgroups, /proc, file systems, the clock.
+//! Pure parsers stand apart from the readers that feed them.
+
+pub mod cgroup;
+pub mod clock;
+pub mod filesystem;
+pub mod node_memory;
+pub mod pidfd;
+pub mod reader;
+pub mod realtime;
