@@ -1,1 +1,4 @@
 //! Harness of the test suites.
+
+pub mod load;
+pub mod scenario;

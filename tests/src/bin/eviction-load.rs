@@ -1,0 +1,43 @@
+//! A workload for tests and the demo: joins a cgroup, then uses up memory or inodes.
+
+use clap::{Parser, Subcommand};
+use eviction_tests::load::{Progress, hog, hold, make_inodes};
+use std::io;
+use std::path::PathBuf;
+
+/// Uses up memory or inodes inside a cgroup, for tests.
+#[derive(Parser)]
+struct Args {
+    /// Cgroup directories to join first (one per hierarchy).
+    #[arg(long)]
+    cgroup: Vec<PathBuf>,
+    /// File of the shared progress page.
+    #[arg(long)]
+    progress: PathBuf,
+    #[command(subcommand)]
+    load: Load,
+}
+
+#[derive(Subcommand)]
+enum Load {
+    /// Takes memory and keeps it.
+    Hold { bytes: u64 },
+    /// Takes memory at a rate in bytes a second; 0 = as fast as it goes.
+    Hog { bytes: u64, rate: u64 },
+    /// Makes empty files at a rate a second; 0 = as fast as it goes.
+    Inodes { dir: PathBuf, count: u64, rate: u64 },
+}
+
+fn main() -> io::Result<()> {
+    let args = Args::parse();
+    for group in &args.cgroup {
+        std::fs::write(group.join("cgroup.procs"), "0")?;
+    }
+    let progress = Progress::open(&args.progress)?;
+    match args.load {
+        Load::Hold { bytes } => hold(bytes, progress.page())?,
+        Load::Hog { bytes, rate } => hog(bytes, rate, progress.page())?,
+        Load::Inodes { dir, count, rate } => make_inodes(&dir, count, rate, progress.page())?,
+    };
+    Ok(())
+}

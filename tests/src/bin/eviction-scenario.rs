@@ -1,0 +1,117 @@
+//! Runs one story (or the demo) against the real `eviction` and judges it: natively and in guests.
+
+use clap::{Parser, Subcommand, ValueEnum};
+use eviction_tests::scenario::demo::{Demo, inode_faults, memory_faults, right_victim};
+use eviction_tests::scenario::{Events, InodeStory, MemoryStory, Programs};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Runs a story against the real `eviction` binary that lies beside this one.
+#[derive(Parser)]
+struct Args {
+    #[arg(long, value_enum, default_value = "text", global = true)]
+    output: Output,
+    #[command(subcommand)]
+    story: Story,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+#[derive(Subcommand)]
+enum Story {
+    /// Memory, control and inodes in a row, on this machine.
+    Demo,
+    /// A memory hog in an emulated guest.
+    GuestMemory {
+        #[arg(long)]
+        timer: bool,
+        /// The rung that must have led to the decision.
+        #[arg(long)]
+        expect_source: String,
+    },
+    /// An inode hog in an emulated guest, on a ready ext4 image.
+    GuestInodes {
+        image: PathBuf,
+        #[arg(long)]
+        timer: bool,
+        #[arg(long)]
+        expect_source: String,
+    },
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let args = Args::parse();
+    let own = std::env::current_exe()?;
+    let programs = Programs::in_folder(own.parent().unwrap_or(&own));
+    let (report, faults) = match args.story {
+        Story::Demo => {
+            let demo = Demo::run(&programs, &mut |line| {
+                if args.output == Output::Text {
+                    println!("{line}");
+                }
+            })?;
+            (demo.json(), demo.faults())
+        }
+        Story::GuestMemory {
+            timer,
+            expect_source,
+        } => {
+            let outcome = MemoryStory::guest(events(timer)).run(&programs)?;
+            // Times mean nothing under emulation: what counts is who died, by which rung, and no OOM kill.
+            let mut faults = right_victim("memory", &outcome.victim, outcome.siblings_alive);
+            if outcome.oom_kills > 0 {
+                faults.extend(
+                    memory_faults(&outcome)
+                        .into_iter()
+                        .filter(|f| f.contains("OOM")),
+                );
+            }
+            faults.extend(wrong_source(&outcome.source, &expect_source));
+            (serde_json::to_value(&outcome)?, faults)
+        }
+        Story::GuestInodes {
+            image,
+            timer,
+            expect_source,
+        } => {
+            let outcome = InodeStory::guest(image, events(timer)).run(&programs)?;
+            let mut faults = right_victim("inodes", &outcome.victim, outcome.siblings_alive);
+            faults.extend(
+                inode_faults(&outcome)
+                    .into_iter()
+                    .filter(|f| f.contains("ENOSPC")),
+            );
+            faults.extend(wrong_source(&outcome.source, &expect_source));
+            (serde_json::to_value(&outcome)?, faults)
+        }
+    };
+    Ok(verdict(args.output, &report, &faults))
+}
+
+fn events(timer: bool) -> Events {
+    if timer { Events::Timer } else { Events::Auto }
+}
+
+fn wrong_source(source: &str, expected: &str) -> Option<String> {
+    (source != expected)
+        .then(|| format!("the decision was woken by {source:?}, expected {expected:?}"))
+}
+
+fn verdict(output: Output, report: &Value, faults: &[String]) -> ExitCode {
+    if output == Output::Json {
+        println!("{report}");
+    }
+    for fault in faults {
+        eprintln!("not as it should be: {fault}");
+    }
+    if faults.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,162 @@
+//! `eviction run` as a child process, and the JSON records it prints.
+
+use super::Programs;
+use crate::load::now_ns;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// One record, as printed.
+#[derive(Debug, Clone)]
+pub struct Record(pub Value);
+
+impl Record {
+    pub fn kind(&self) -> &str {
+        self.text("record")
+    }
+
+    /// A text field; empty when it is absent, which no expectation equals.
+    pub fn text(&self, key: &str) -> &str {
+        self.0.get(key).and_then(Value::as_str).unwrap_or("")
+    }
+
+    pub fn number(&self, key: &str) -> Option<u64> {
+        self.0.get(key).and_then(Value::as_u64)
+    }
+
+    /// When it happened, on CLOCK_MONOTONIC.
+    pub fn t_ns(&self) -> u64 {
+        self.number("t_ns").unwrap_or(0)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum EvictorError {
+    #[error("cannot start {program}: {source}")]
+    Start {
+        program: String,
+        source: std::io::Error,
+    },
+    #[error(
+        "eviction printed no {wanted} record within {limit:?}; it printed {seen:?}; stderr: {stderr}"
+    )]
+    Missing {
+        wanted: String,
+        limit: Duration,
+        seen: Vec<String>,
+        stderr: String,
+    },
+}
+
+pub struct Evictor {
+    process: Child,
+    lines: Receiver<Record>,
+    pub seen: Vec<Record>,
+}
+
+impl Evictor {
+    pub fn start(programs: &Programs, args: &[String]) -> Result<Self, EvictorError> {
+        let mut process = Command::new(&programs.eviction)
+            .arg("run")
+            .args(args)
+            .args(["--output", "json"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|source| EvictorError::Start {
+                program: programs.eviction.display().to_string(),
+                source,
+            })?;
+        let stdout = process.stdout.take();
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stdout
+                .into_iter()
+                .flat_map(|s| BufReader::new(s).lines())
+                .map_while(Result::ok)
+            {
+                // What is not JSON is kept as text, so that a failing test shows it.
+                let value = serde_json::from_str(&line).unwrap_or(Value::String(line));
+                if sender.send(Record(value)).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self {
+            process,
+            lines,
+            seen: Vec::new(),
+        })
+    }
+
+    /// The first record of that kind, also if it has been printed already.
+    pub fn wait_for(&mut self, kind: &str, limit: Duration) -> Result<Record, EvictorError> {
+        self.wait_for_any(&[kind], limit)
+    }
+
+    pub fn wait_for_any(
+        &mut self,
+        kinds: &[&str],
+        limit: Duration,
+    ) -> Result<Record, EvictorError> {
+        if let Some(found) = self.seen.iter().find(|r| kinds.contains(&r.kind())) {
+            return Ok(found.clone());
+        }
+        let until = now_ns() + limit.as_nanos() as u64;
+        loop {
+            let left = Duration::from_nanos(until.saturating_sub(now_ns()));
+            match self.lines.recv_timeout(left) {
+                Ok(record) => {
+                    self.seen.push(record.clone());
+                    if kinds.contains(&record.kind()) {
+                        return Ok(record);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    let seen = self.seen.iter().map(|r| r.0.to_string()).collect();
+                    return Err(EvictorError::Missing {
+                        wanted: kinds.join(" or "),
+                        limit,
+                        seen,
+                        stderr: self.end(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Takes in what has been printed meanwhile.
+    pub fn drain(&mut self) {
+        self.seen.extend(self.lines.try_iter());
+    }
+
+    pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Record> {
+        self.seen.iter().filter(move |r| r.kind() == kind)
+    }
+
+    /// Stops it as a service manager would; its stderr.
+    pub fn end(&mut self) -> String {
+        if let Ok(pid) = i32::try_from(self.process.id()) {
+            // It may have ended by itself: then there is nobody to tell.
+            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
+        let mut text = String::new();
+        if let Some(mut stderr) = self.process.stderr.take() {
+            let _ = stderr.read_to_string(&mut text);
+        }
+        let _ = self.process.wait();
+        text
+    }
+}
+
+impl Drop for Evictor {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
