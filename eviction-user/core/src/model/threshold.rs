@@ -35,8 +35,7 @@ pub enum Operator {
 pub struct Threshold {
     pub signal: Signal,
     pub operator: Operator,
-    /// `None` only in placeholders, which are never met.
-    pub limit: Option<Limit>,
+    pub limit: Limit,
     /// How long the threshold must stay met. Zero makes it a *hard* threshold.
     pub grace: Span,
     pub min_reclaim: Option<Limit>,
@@ -47,7 +46,7 @@ impl Threshold {
         Self {
             signal,
             operator: Operator::LessThan,
-            limit: Some(limit),
+            limit,
             grace: Span::ZERO,
             min_reclaim: None,
         }

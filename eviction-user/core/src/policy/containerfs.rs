@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::model::{FsLayout, Operator, Signal, Span, Threshold};
+use crate::model::{FsLayout, Limit, Operator, Signal, Span, Threshold};
 
 /// A user's own containerfs threshold that was overwritten. The kubelet logs only the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +98,7 @@ fn placeholder(signal: Signal) -> Threshold {
     Threshold {
         signal,
         operator: Operator::Never,
-        limit: None,
+        limit: Limit::Percentage(0.0),
         grace: Span::ZERO,
         min_reclaim: None,
     }

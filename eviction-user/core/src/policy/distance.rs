@@ -8,10 +8,10 @@ const NANOS: i128 = 1_000_000_000;
 /// Units (bytes, inodes, tasks) that may still be used until the threshold is met; zero or less when
 /// it is met. `None` for placeholders, which are never met.
 pub fn to_threshold(threshold: &Threshold, observation: &Observation) -> Option<i64> {
-    let limit = match (threshold.operator, &threshold.limit) {
-        (Operator::LessThan, Some(limit)) => effective_nanos(limit, observation.capacity),
-        _ => return None,
-    };
+    if threshold.operator == Operator::Never {
+        return None;
+    }
+    let limit = effective_nanos(&threshold.limit, observation.capacity);
     let available = i128::from(observation.available) * NANOS;
     // Equal is not met, hence one unit more than the difference.
     let units = available

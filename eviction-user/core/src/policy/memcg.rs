@@ -2,14 +2,16 @@
 
 use super::limit::effective;
 use super::observe::pods_container;
-use crate::model::{Quantity, Signal, Summary, SystemContainer, Threshold};
+use crate::model::{MemoryStats, Quantity, Signal, Summary, SystemContainer, Threshold};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MemcgError {
     #[error("system container {:?} not found in metrics", SystemContainer::PODS)]
     NoPodsContainer,
-    #[error("summary was incomplete.  Expected MemoryStats and all subfields to be non-nil")]
-    Incomplete,
+    #[error(
+        "summary was incomplete.  Expected MemoryStats and all subfields to be non-nil, but got {0:?}"
+    )]
+    Incomplete(Option<MemoryStats>),
 }
 
 /// The level of `memory.usage_in_bytes` at which the working set reaches the threshold, if the
@@ -22,18 +24,19 @@ pub fn usage_level(threshold: &Threshold, summary: &Summary) -> Result<i64, Memc
     } else {
         summary.memory
     };
-    let memory = memory.ok_or(MemcgError::Incomplete)?;
-    let (Some(usage), Some(working_set), Some(available)) =
-        (memory.usage, memory.working_set, memory.available)
+    let incomplete = MemcgError::Incomplete(memory);
+    let Some(MemoryStats {
+        usage: Some(usage),
+        working_set: Some(working_set),
+        available: Some(available),
+        ..
+    }) = memory
     else {
-        return Err(MemcgError::Incomplete);
+        return Err(incomplete);
     };
     let inactive_file = Quantity::binary(usage.wrapping_sub(working_set).cast_signed());
     let capacity = available.wrapping_add(working_set).cast_signed();
-    let limit = threshold
-        .limit
-        .as_ref()
-        .map_or(Quantity::zero(), |limit| effective(limit, capacity));
+    let limit = effective(&threshold.limit, capacity);
     Ok(Quantity::binary(capacity)
         .minus(&limit)
         .plus(&inactive_file)

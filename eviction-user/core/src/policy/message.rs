@@ -104,7 +104,7 @@ fn quoted_threshold<'a>(
         .filter(|threshold| threshold.signal.resource() == resource)
         .find_map(|threshold| {
             let observation = observations.get(threshold.signal)?;
-            let limit = effective(threshold.limit.as_ref()?, observation.capacity);
+            let limit = effective(&threshold.limit, observation.capacity);
             Some((
                 limit,
                 available_quantity(threshold.signal, observation.available),

@@ -193,7 +193,8 @@ fn small_nanos(mantissa: i64, scale: i32) -> Option<i128> {
         .checked_mul(i128::from(mantissa))
 }
 
-/// `mantissa * 10^exponent`: zero when it does not fit, away from zero when digits are lost.
+/// `mantissa * 10^exponent`, away from zero when digits are lost. What does not fit wraps for the
+/// exponents that the kubelet multiplies in one step, and is zero for those it reaches in a loop.
 fn scaled_small(mantissa: i64, exponent: i64) -> i64 {
     if mantissa == 0 {
         return 0;
@@ -202,6 +203,7 @@ fn scaled_small(mantissa: i64, exponent: i64) -> i64 {
         .ok()
         .and_then(|exponent| 10i64.checked_pow(exponent));
     match (exponent >= 0, power) {
+        (true, Some(power)) if matches!(exponent, 0..=3 | 6 | 9) => mantissa.wrapping_mul(power),
         (true, Some(power)) => mantissa.checked_mul(power).unwrap_or(0),
         (true, None) => 0,
         (false, Some(power)) => {

@@ -31,10 +31,10 @@ pub fn is_met(threshold: &Threshold, observation: &Observation) -> bool {
 
 /// Like [`is_met`], for either line.
 pub fn is_below(threshold: &Threshold, observation: &Observation, line: Line) -> bool {
-    let (Operator::LessThan, Some(limit)) = (threshold.operator, &threshold.limit) else {
+    if threshold.operator == Operator::Never {
         return false;
-    };
-    let mut line_nanos = effective_nanos(limit, observation.capacity);
+    }
+    let mut line_nanos = effective_nanos(&threshold.limit, observation.capacity);
     if line == Line::Exit
         && let Some(min_reclaim) = &threshold.min_reclaim
     {

@@ -92,7 +92,7 @@ pub fn parse(texts: &ThresholdTexts) -> Result<Vec<Threshold>, ThresholdError> {
     let threshold = |signal: Signal, limit: &Limit, grace: Span| Threshold {
         signal,
         operator: Operator::LessThan,
-        limit: Some(limit.clone()),
+        limit: limit.clone(),
         grace,
         min_reclaim: min_reclaim.get(&signal).cloned(),
     };

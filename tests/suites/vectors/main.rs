@@ -1,0 +1,111 @@
+//! The policy core against recordings of the kubelet's own code: every family, every case.
+//!
+//! `EVICTION_VECTORS=DIR` replaces the folder of recordings. A first argument selects families by a
+//! part of their name; what it leaves out is counted as skipped. The last line counts the cases.
+
+mod check;
+mod families;
+mod files;
+mod shape;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use check::CaseOutcome;
+
+/// Cases of a family shown in full before the rest is only counted.
+const SHOWN_FAILURES: usize = 3;
+
+#[derive(Default)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+}
+
+fn main() -> ExitCode {
+    let folder = std::env::var_os("EVICTION_VECTORS").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/vectors/dev")),
+        PathBuf::from,
+    );
+    let only = std::env::args()
+        .skip(1)
+        .find(|argument| !argument.starts_with('-'));
+
+    let mut tally = Tally::default();
+    let mut problems = Vec::new();
+    let families = match files::read(&folder) {
+        Ok(families) => families,
+        Err(error) => {
+            println!("FAILED {error}");
+            println!("0 passed, 1 failed, 0 skipped");
+            return ExitCode::FAILURE;
+        }
+    };
+    for name in families
+        .keys()
+        .filter(|name| families::check_of(name).is_none())
+    {
+        problems.push(format!("{name}: a family this suite has no check for"));
+    }
+    for (name, check) in families::ALL {
+        let Some(family) = families.get(*name) else {
+            problems.push(format!("{name}: no such family in {}", folder.display()));
+            continue;
+        };
+        if only
+            .as_ref()
+            .is_some_and(|only| !name.contains(only.as_str()))
+        {
+            tally.skipped += family.cases.len();
+            continue;
+        }
+        if family.cases.is_empty() || family.cases.len() != family.announced {
+            let (have, announced) = (family.cases.len(), family.announced);
+            problems.push(format!(
+                "{name}: {have} cases, {announced} announced, more than none expected"
+            ));
+        }
+        let outcomes: Vec<_> = family
+            .cases
+            .iter()
+            .map(|case| check::run(*check, case))
+            .collect();
+        report(name, &outcomes, &mut tally);
+    }
+    for problem in &problems {
+        println!("FAILED {problem}");
+    }
+    let failed = tally.failed + problems.len();
+    println!(
+        "{} passed, {failed} failed, {} skipped",
+        tally.passed, tally.skipped
+    );
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn report(name: &str, outcomes: &[CaseOutcome<'_>], tally: &mut Tally) {
+    let failures: Vec<_> = outcomes
+        .iter()
+        .filter(|outcome| outcome.mismatch.is_some())
+        .collect();
+    println!(
+        "{name}: {} passed, {} failed",
+        outcomes.len() - failures.len(),
+        failures.len()
+    );
+    for failure in failures.iter().take(SHOWN_FAILURES) {
+        if let Some(mismatch) = &failure.mismatch {
+            println!("  {}: {mismatch}", failure.id);
+        }
+    }
+    if failures.len() > SHOWN_FAILURES {
+        println!("  and {} more", failures.len() - SHOWN_FAILURES);
+    }
+    tally.passed += outcomes.len() - failures.len();
+    tally.failed += failures.len();
+}
