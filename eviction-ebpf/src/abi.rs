@@ -3,7 +3,7 @@
 #[cfg(not(target_arch = "bpf"))]
 mod decode;
 #[cfg(not(target_arch = "bpf"))]
-pub use decode::DecodeError;
+pub use decode::{DecodeError, UnknownRung};
 pub mod names;
 
 /// Grows with every change of a layout or a meaning in this module. The object carries it in the *name* of a global

@@ -17,19 +17,32 @@ const MAX_DEPTH: u32 = 16;
 /// Address of a `cgroup_subsys_state` of the memory controller.
 pub(crate) type Css = u64;
 
-/// Whose charge it is.
-pub(crate) enum Owner {
-    Css(Css),
-    /// Offsets are missing, or the cgroup is being removed.
-    Unknown,
-    /// The counter is not a memory counter (swap, kernel memory, hugetlb).
-    NotMemory,
+/// Whose charge it is. No enum with a payload: an absent one is uninitialised, and the verifier refuses to copy it.
+#[derive(Clone, Copy)]
+pub(crate) struct Owner {
+    /// 0 if offsets are missing or the cgroup is being removed.
+    pub(crate) css: Css,
+    /// False for a counter that is not a memory counter (swap, kernel memory, hugetlb).
+    pub(crate) memory: bool,
 }
 
-pub(crate) enum Place {
-    Inside(Css),
-    Outside,
-    TooDeep,
+impl Owner {
+    const UNKNOWN: Self = Self {
+        css: 0,
+        memory: true,
+    };
+    const NOT_MEMORY: Self = Self {
+        css: 0,
+        memory: false,
+    };
+}
+
+/// Where a css lies with respect to a scope.
+pub(crate) struct Place {
+    /// The scope's css, 0 if it is not among the ancestors.
+    pub(crate) scope: Css,
+    /// Whether the walk ended at the root without meeting the scope.
+    pub(crate) outside: bool,
 }
 
 /// Reads the word at `base + offset`.
@@ -54,33 +67,34 @@ pub(crate) fn half(base: u64, offset: u32) -> Option<u32> {
 /// any other counter fails that test.
 pub(crate) fn owner_of_counter(counter: u64) -> Owner {
     if COUNTER_FROM_CSS.load() == UNKNOWN {
-        return Owner::Unknown;
+        return Owner::UNKNOWN;
     }
     let css = counter.wrapping_sub(u64::from(COUNTER_FROM_CSS.load()));
     let Some(back) =
         word(css, CSS_CGROUP.load()).and_then(|cgroup| word(cgroup, CGROUP_MEMORY.load()))
     else {
-        return Owner::NotMemory;
+        return Owner::NOT_MEMORY;
     };
     if back == css {
-        Owner::Css(css)
+        Owner { css, memory: true }
     } else if back == 0 {
         // `offline_css()` clears the pointer while late charges still arrive.
-        Owner::Unknown
+        Owner::UNKNOWN
     } else {
-        Owner::NotMemory
+        Owner::NOT_MEMORY
     }
 }
 
 pub(crate) fn owner_of_current() -> Owner {
     if TASK_CGROUPS.load() == UNKNOWN {
-        return Owner::Unknown;
+        return Owner::UNKNOWN;
     }
     // SAFETY: a helper without preconditions.
     let task = unsafe { bpf_get_current_task() };
-    match word(task, TASK_CGROUPS.load()).and_then(|set| word(set, CSS_SET_MEMORY.load())) {
-        Some(css) if css != 0 => Owner::Css(css),
-        _ => Owner::Unknown,
+    let css = word(task, TASK_CGROUPS.load()).and_then(|set| word(set, CSS_SET_MEMORY.load()));
+    Owner {
+        css: css.unwrap_or(0),
+        memory: true,
     }
 }
 
@@ -95,8 +109,7 @@ pub(crate) fn id(css: Css) -> Option<u64> {
 /// which is exact even where the memory controller is not enabled all the way down.
 pub(crate) fn id_of_current() -> u64 {
     if MEMORY_ON_V1.load() != 0
-        && let Owner::Css(css) = owner_of_current()
-        && let Some(id) = id(css)
+        && let Some(id) = id(owner_of_current().css)
     {
         return id;
     }
@@ -109,19 +122,30 @@ pub(crate) fn place(css: Css, scope: u64) -> Place {
     let mut at = css;
     for _ in 0..MAX_DEPTH {
         if at == 0 {
-            return Place::Outside;
+            return Place {
+                scope: 0,
+                outside: true,
+            };
         }
         match id(at) {
-            Some(found) if found == scope => return Place::Inside(at),
+            Some(found) if found == scope => {
+                return Place {
+                    scope: at,
+                    outside: false,
+                };
+            }
             Some(_) => {}
-            None => return Place::TooDeep,
+            None => break,
         }
         match word(at, CSS_PARENT.load()) {
             Some(parent) => at = parent,
-            None => return Place::TooDeep,
+            None => break,
         }
     }
-    Place::TooDeep
+    Place {
+        scope: 0,
+        outside: false,
+    }
 }
 
 /// Pages in the css's memory counter.

@@ -9,7 +9,7 @@ use eviction_ebpf::{
 };
 
 use crate::{
-    hierarchy::{self, Css, Owner, Place},
+    hierarchy::{self, Css, Owner},
     maps::{self, Crossing, SLOTS},
 };
 
@@ -28,11 +28,10 @@ pub(crate) struct Charge {
 const NOT_READ: u64 = u64::MAX;
 
 pub(crate) fn memory<C: EbpfContext>(ctx: &C, charge: &Charge) {
-    let css = match charge.owner {
-        Owner::Css(css) => css,
-        Owner::Unknown => 0,
-        Owner::NotMemory => return,
-    };
+    if !charge.owner.memory {
+        return;
+    }
+    let css = charge.owner.css;
     for index in 0..MEMORY_SLOTS {
         if let Some(slot) = SLOTS.get_ptr_mut(index) {
             // SAFETY: a pointer into the map, valid for the program's life; the words are read and written whole.
@@ -63,21 +62,22 @@ unsafe fn charge_slot<C: EbpfContext>(
     }
     let mut scope_css = 0;
     if scope != 0 && css != 0 {
-        match hierarchy::place(css, scope) {
-            Place::Inside(found) => {
-                scope_css = found;
-                // SAFETY: see above. Only written when it changes, to leave the cache line alone.
-                unsafe {
-                    let hint = &raw mut (*slot).css_hint;
-                    if hint.read_volatile() != found {
-                        hint.write_volatile(found);
-                    }
+        let place = hierarchy::place(css, scope);
+        scope_css = place.scope;
+        if place.outside {
+            if !charge.everywhere {
+                return;
+            }
+            // SAFETY: see above.
+            scope_css = unsafe { remembered(slot, scope) };
+        } else if scope_css != 0 {
+            // SAFETY: see above. Only written when it changes, to leave the cache line alone.
+            unsafe {
+                let hint = &raw mut (*slot).css_hint;
+                if hint.read_volatile() != scope_css {
+                    hint.write_volatile(scope_css);
                 }
             }
-            Place::Outside if !charge.everywhere => return,
-            // SAFETY: see above.
-            Place::Outside => scope_css = unsafe { remembered(slot, scope) },
-            Place::TooDeep => {}
         }
     }
     // SAFETY: see above.

@@ -1,5 +1,7 @@
 //! Reading what comes out of a ring buffer. Bytes from the kernel are still input: nothing is taken for granted.
 
+extern crate std;
+
 use bytes::Buf;
 
 use super::{ABI, Event, Kind, Rung};
@@ -72,6 +74,43 @@ impl Rung {
         Self::TraceXfs,
         Self::TraceBtrfs,
     ];
+
+    /// The name users see, and tests compare: hook kind and hook.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FentryCharge => "fentry/page_counter_try_charge",
+            Self::KprobeCharge => "kprobe/page_counter_try_charge",
+            Self::PerfFaults => "perf/page-faults",
+            Self::TraceFilemap => "raw_tp/mm_filemap_add_to_page_cache",
+            Self::TracePageAlloc => "raw_tp/mm_page_alloc",
+            Self::FentryInode => "fentry/inode_init_owner",
+            Self::KprobeInode => "kprobe/inode_init_owner",
+            Self::TraceExt4 => "raw_tp/ext4_allocate_inode",
+            Self::TraceXfs => "raw_tp/xfs_create",
+            Self::TraceBtrfs => "raw_tp/btrfs_inode_new",
+        }
+    }
+}
+
+impl core::fmt::Display for Rung {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no rung is called \"{0}\"; `eviction doctor` lists them")]
+pub struct UnknownRung(std::string::String);
+
+impl core::str::FromStr for Rung {
+    type Err = UnknownRung;
+
+    fn from_str(name: &str) -> Result<Self, UnknownRung> {
+        Self::ALL
+            .into_iter()
+            .find(|rung| rung.name() == name)
+            .ok_or_else(|| UnknownRung(name.into()))
+    }
 }
 
 impl TryFrom<u8> for Rung {
@@ -87,7 +126,6 @@ impl TryFrom<u8> for Rung {
 
 #[cfg(test)]
 mod tests {
-    extern crate std;
     use std::vec::Vec;
 
     use super::*;
@@ -144,6 +182,18 @@ mod tests {
         assert_eq!(
             Event::decode(&record(1, 99, ABI)),
             Err(DecodeError::Rung(99))
+        );
+    }
+
+    #[test]
+    fn every_rung_is_found_by_its_number_and_by_its_name() {
+        for rung in Rung::ALL {
+            assert_eq!(Rung::try_from(rung as u8), Ok(rung));
+            assert_eq!(rung.name().parse(), Ok(rung));
+        }
+        assert_eq!(
+            "perf/page".parse::<Rung>(),
+            Err(UnknownRung("perf/page".into()))
         );
     }
 

@@ -4,7 +4,8 @@
 pub const BUILT: bool = cfg!(ebpf_built);
 
 /// The object; empty unless [`BUILT`].
-pub static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/eviction-ebpf"));
+pub(super) static OBJECT: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/eviction-ebpf"));
 
 #[cfg(test)]
 mod tests {

@@ -1,3 +1,0 @@
-//! The kernel side's driver.
-
-pub mod object;

@@ -1,0 +1,378 @@
+//! From the plan to running programs. Whatever fails is written down and the next rung is taken: this never fails as a
+//! whole, it may only end up with nothing attached.
+
+use std::{path::PathBuf, sync::Arc};
+
+use aya::{
+    Ebpf, EbpfError, EbpfLoader,
+    maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf},
+};
+use eviction_ebpf::abi::{InodeKey, Kind, MEMORY_SLOTS, Rung, SLOTS, names};
+use nix::{
+    errno::Errno,
+    unistd::{SysconfVar, sysconf},
+};
+
+use super::{
+    facts::{Facts, Hierarchy},
+    faults::{FaultEvents, FaultSampling},
+    hooks::Hooks,
+    log::{LogError, LogReader},
+    object::OBJECT,
+    offsets::VMLINUX_BTF,
+    plan::{Plan, Step},
+    report::{Exclusion, Failure, HookReport, Report, chain},
+    ring::{DropCounts, Drops, Events, RingError},
+    slots::{Counting, ShareError, SlotHandle, SlotMap, share},
+};
+
+#[derive(Clone, Debug)]
+pub struct AttachOptions {
+    /// Only these rungs, for tests that want a certain one.
+    pub allow: Option<Vec<Rung>>,
+    /// Let the programs speak; [`Attached::log_reader`] then has a reader.
+    pub bpf_log: bool,
+    /// The running kernel's BTF, for fentry.
+    pub btf: PathBuf,
+}
+
+impl Default for AttachOptions {
+    fn default() -> Self {
+        Self {
+            allow: None,
+            bpf_log: false,
+            btf: VMLINUX_BTF.into(),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum SetUpError {
+    #[error("the eBPF object cannot be loaded")]
+    Load(#[from] EbpfError),
+    #[error("the object has no map {0}")]
+    NoMap(&'static str),
+    #[error("map {name} cannot be used")]
+    Map {
+        name: &'static str,
+        source: MapError,
+    },
+    #[error("the slots cannot be mapped")]
+    Mmap(#[from] Errno),
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SlotError {
+    #[error("no {0} hook is attached")]
+    NoHook(&'static str),
+    #[error("all {0} slots are taken")]
+    Full(&'static str),
+    #[error("device {device:#x} cannot be watched")]
+    Device { device: u64, source: MapError },
+    #[error(transparent)]
+    Share(#[from] ShareError),
+}
+
+/// The programs, for as long as this lives.
+pub struct Attached {
+    report: Report,
+    live: Option<Live>,
+}
+
+struct Live {
+    slots: Arc<SlotMap>,
+    claims: MapData,
+    devices: HashMap<MapData, u32, u32>,
+    inode_use: HashMap<MapData, InodeKey, u64>,
+    drops: Drops,
+    rings: Option<(RingBuf<MapData>, RingBuf<MapData>)>,
+    log: Option<LogReader>,
+    faults: Option<Arc<FaultSampling>>,
+    cpus: u32,
+    /// Programs and links; last, so that they go after what reads their maps.
+    _ebpf: Ebpf,
+}
+
+impl Attached {
+    /// With `bpf_log`, must be called within a tokio runtime with I/O.
+    pub fn attach(facts: &Facts, plan: &Plan, options: &AttachOptions) -> Self {
+        let mut report = Report {
+            object: None,
+            memory: HookReport {
+                excluded: excluded(&plan.memory),
+                ..HookReport::default()
+            },
+            inodes: HookReport {
+                excluded: excluded(&plan.inodes),
+                ..HookReport::default()
+            },
+        };
+        let nothing_to_try = plan
+            .memory
+            .iter()
+            .chain(&plan.inodes)
+            .all(|step| step.to_try().next().is_none());
+        if nothing_to_try {
+            return Self { report, live: None };
+        }
+        match Live::set_up(facts, plan, options, &mut report) {
+            Ok(live) => Self {
+                report,
+                live: Some(live),
+            },
+            Err(error) => {
+                report.object = Some(chain(&error));
+                report.memory.attached.clear();
+                report.inodes.attached.clear();
+                Self { report, live: None }
+            }
+        }
+    }
+
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// A slot for the node (`None`) or for the cgroup with this id in the memory hierarchy, its descendants included.
+    pub fn memory_slot(&mut self, scope: Option<u64>) -> Result<SlotHandle, SlotError> {
+        let hook = self.report.memory.attached.first().copied();
+        let (Some(live), Some(rung)) = (&self.live, hook) else {
+            return Err(SlotError::NoHook("memory"));
+        };
+        let slot = live
+            .slots
+            .take(0..MEMORY_SLOTS, Kind::Memory, scope.unwrap_or(0), 0)
+            .ok_or(SlotError::Full("memory"))?;
+        let counting = match (&live.faults, rung) {
+            (Some(sampling), Rung::PerfFaults) => Counting::Faults(Arc::clone(sampling)),
+            _ => Counting::Charges { cpus: live.cpus },
+        };
+        live.handle(slot, counting)
+    }
+
+    /// A slot for the file system with this device number (`st_dev` of anything on it).
+    pub fn inode_slot(&mut self, st_dev: u64) -> Result<SlotHandle, SlotError> {
+        let attached = self.report.inodes.is_attached();
+        let Some(live) = self.live.as_mut().filter(|_| attached) else {
+            return Err(SlotError::NoHook("inode"));
+        };
+        let device = kernel_device(st_dev);
+        let slot = live
+            .slots
+            .take(MEMORY_SLOTS..SLOTS, Kind::Inodes, 0, device)
+            .ok_or(SlotError::Full("inode"))?;
+        live.devices
+            .insert(device, slot, 0)
+            .map_err(|source| SlotError::Device {
+                device: st_dev,
+                source,
+            })?;
+        live.handle(slot, Counting::Inodes { cpus: live.cpus })
+    }
+
+    /// The events; once. Must be called within a tokio runtime with I/O.
+    pub fn take_events(&mut self) -> Result<Events, RingError> {
+        match self.live.as_mut().and_then(|live| live.rings.take()) {
+            Some((memory, files)) => Events::new(memory, files),
+            None => Ok(Events::never()),
+        }
+    }
+
+    /// The programs' log, if it was asked for; once.
+    pub fn log_reader(&mut self) -> Option<LogReader> {
+        self.live.as_mut()?.log.take()
+    }
+
+    pub fn drops(&self) -> Result<DropCounts, MapError> {
+        self.live
+            .as_ref()
+            .map_or(Ok(DropCounts::default()), |live| live.drops.read())
+    }
+
+    /// Inodes created on the device since it has a slot, by cgroup id.
+    pub fn inode_use(&self, st_dev: u64) -> impl Iterator<Item = (u64, u64)> {
+        let device = kernel_device(st_dev);
+        let counts = self.live.iter().flat_map(|live| live.inode_use.iter());
+        // An entry that goes while it is read had been idle the longest: it is no candidate.
+        counts
+            .filter_map(Result::ok)
+            .filter(move |(key, _)| key.device == device)
+            .map(|(key, count)| (key.cgroup_id, count))
+    }
+}
+
+impl Live {
+    fn set_up(
+        facts: &Facts,
+        plan: &Plan,
+        options: &AttachOptions,
+        report: &mut Report,
+    ) -> Result<Self, SetUpError> {
+        let mut ebpf = load(facts, options)?;
+        let mut hooks = Hooks::new(&mut ebpf, &options.btf);
+        let faults = climb(&plan.memory, &mut hooks, options, &mut report.memory);
+        let _ = climb(&plan.inodes, &mut hooks, options, &mut report.inodes);
+        let log = if options.bpf_log {
+            Some(LogReader::new(&mut ebpf)?)
+        } else {
+            None
+        };
+        let slots = take(&mut ebpf, names::map::SLOTS)?;
+        let Map::Array(slots) = slots else {
+            return Err(SetUpError::NoMap(names::map::SLOTS));
+        };
+        let Map::HashMap(claims) = take(&mut ebpf, names::map::CLAIMS)? else {
+            return Err(SetUpError::NoMap(names::map::CLAIMS));
+        };
+        let mut batch: Array<_, u64> = typed(&mut ebpf, names::map::FAULT_BATCH)?;
+        batch.set(0, 1, 0).map_err(|source| SetUpError::Map {
+            name: names::map::FAULT_BATCH,
+            source,
+        })?;
+        let sampling =
+            |events| Arc::new(FaultSampling::new(events, facts.pages_per_fault(), batch));
+        Ok(Self {
+            slots: Arc::new(SlotMap::new(&slots)?),
+            claims,
+            devices: typed(&mut ebpf, names::map::DEVICES)?,
+            inode_use: typed(&mut ebpf, names::map::INODE_USE)?,
+            drops: Drops {
+                memory: typed::<PerCpuArray<_, u64>>(&mut ebpf, names::map::MEMORY_DROPS)?,
+                files: typed::<PerCpuArray<_, u64>>(&mut ebpf, names::map::FS_DROPS)?,
+            },
+            rings: Some((
+                typed(&mut ebpf, names::map::MEMORY_EVENTS)?,
+                typed(&mut ebpf, names::map::FS_EVENTS)?,
+            )),
+            log,
+            faults: faults.map(sampling),
+            cpus: facts.cpus,
+            _ebpf: ebpf,
+        })
+    }
+
+    fn handle(&self, slot: u32, counting: Counting) -> Result<SlotHandle, SlotError> {
+        let claims = share(&self.claims)?;
+        let claims = HashMap::try_from(Map::HashMap(claims)).map_err(ShareError::Open)?;
+        Ok(SlotHandle::new(
+            Arc::clone(&self.slots),
+            slot,
+            counting,
+            claims,
+        ))
+    }
+}
+
+fn load(facts: &Facts, options: &AttachOptions) -> Result<Ebpf, EbpfError> {
+    let mut globals = facts.offsets.globals();
+    globals.push((names::global::PAGES_PER_FAULT, facts.pages_per_fault()));
+    globals.push((
+        names::global::MEMORY_ON_V1,
+        u32::from(facts.memory_hierarchy == Hierarchy::V1),
+    ));
+    globals.push((names::ABI, eviction_ebpf::abi::ABI.into()));
+    let log_level: u8 = if options.bpf_log {
+        log::Level::Info as u8
+    } else {
+        0
+    };
+    let mut loader = EbpfLoader::new();
+    for (name, value) in &globals {
+        loader.override_global(name, value, true);
+    }
+    loader.override_global(names::global::LOG_LEVEL, &log_level, true);
+    if !options.bpf_log
+        && let Ok(Some(page)) = sysconf(SysconfVar::PAGE_SIZE)
+    {
+        // The map is part of the object; unused, it need not have more than the least a ring can have.
+        loader.map_max_entries(names::map::LOGS, page as u32);
+    }
+    loader.load(OBJECT)
+}
+
+/// Tries the steps top down until one holds.
+fn climb(
+    ladder: &[Step],
+    hooks: &mut Hooks<'_>,
+    options: &AttachOptions,
+    report: &mut HookReport,
+) -> Option<FaultEvents> {
+    let allowed = |rung: &Rung| {
+        options
+            .allow
+            .as_ref()
+            .is_none_or(|list| list.contains(rung))
+    };
+    for step in ladder {
+        let mut faults = None;
+        let mut leader_up = true;
+        for rung in step.to_try().filter(allowed) {
+            match hooks.attach(rung) {
+                Ok(events) => {
+                    faults = faults.or(events);
+                    report.attached.push(rung);
+                }
+                Err(error) => {
+                    report.failed.push(Failure {
+                        rung,
+                        error: chain(&error),
+                    });
+                    if step.leader() == Some(rung) {
+                        leader_up = false;
+                        break;
+                    }
+                }
+            }
+        }
+        if leader_up && report.is_attached() {
+            return faults;
+        }
+    }
+    None
+}
+
+fn excluded(ladder: &[Step]) -> Vec<Exclusion> {
+    let candidates = ladder.iter().flat_map(|step| &step.rungs);
+    candidates
+        .filter_map(|candidate| {
+            Some(Exclusion {
+                rung: candidate.rung,
+                reason: candidate.excluded.clone()?,
+            })
+        })
+        .collect()
+}
+
+fn take(ebpf: &mut Ebpf, name: &'static str) -> Result<Map, SetUpError> {
+    ebpf.take_map(name).ok_or(SetUpError::NoMap(name))
+}
+
+fn typed<T: TryFrom<Map, Error = MapError>>(
+    ebpf: &mut Ebpf,
+    name: &'static str,
+) -> Result<T, SetUpError> {
+    take(ebpf, name)?
+        .try_into()
+        .map_err(|source| SetUpError::Map { name, source })
+}
+
+/// The kernel's own form of a device number (`MKDEV`), which is not the one that `stat` shows.
+fn kernel_device(st_dev: u64) -> u32 {
+    ((nix::sys::stat::major(st_dev) << 20) | nix::sys::stat::minor(st_dev)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_numbers_are_translated_beyond_the_old_eight_bits() {
+        assert_eq!(kernel_device(nix::sys::stat::makedev(7, 3)), (7 << 20) | 3);
+        assert_eq!(
+            kernel_device(nix::sys::stat::makedev(259, 70_000)),
+            (259 << 20) | 70_000
+        );
+    }
+}

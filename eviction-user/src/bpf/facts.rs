@@ -1,0 +1,334 @@
+//! What this node offers to eBPF: plain data, gathered once. [`super::plan`] draws the conclusions.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+};
+
+use caps::{CapSet, Capability};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    object,
+    offsets::{BtfError, KernelTypes, Offsets, VMLINUX_BTF},
+};
+
+/// Functions that programs attach to.
+pub(super) const FUNCTIONS: [&str; 2] = ["page_counter_try_charge", "inode_init_owner"];
+/// Tracepoints that programs attach to.
+pub(super) const TRACEPOINTS: [&str; 6] = [
+    "mm_filemap_add_to_page_cache",
+    "mm_page_alloc",
+    "ext4_allocate_inode",
+    "xfs_create",
+    "xfs_symlink",
+    "btrfs_inode_new",
+];
+
+/// Where to look. The default is the running system; tests and `--btf` point elsewhere.
+#[derive(Clone, Debug)]
+pub struct FactsOptions {
+    pub btf: PathBuf,
+    pub proc: PathBuf,
+    pub sys: PathBuf,
+}
+
+impl Default for FactsOptions {
+    fn default() -> Self {
+        Self {
+            btf: VMLINUX_BTF.into(),
+            proc: "/proc".into(),
+            sys: "/sys".into(),
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Facts {
+    /// Whether the program carries its eBPF object.
+    pub built: bool,
+    pub kernel: String,
+    pub cpus: u32,
+    /// Why BTF cannot be used, if so.
+    pub btf_error: Option<String>,
+    pub offsets: Offsets,
+    pub functions: BTreeMap<String, Function>,
+    pub tracepoints: BTreeSet<String>,
+    /// Whether the kernel was built with kprobes (their perf device exists).
+    pub kprobes: bool,
+    pub perf_event_paranoid: Option<i32>,
+    pub memory_hierarchy: Hierarchy,
+    pub huge_pages: HugePages,
+    pub lockdown: Lockdown,
+    pub capabilities: Capabilities,
+    /// Whether tracefs is mounted. Nothing here needs it; it helps when debugging.
+    pub tracefs: bool,
+}
+
+/// What is known of a kernel function.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Function {
+    pub symbol: bool,
+    pub btf: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hierarchy {
+    V1,
+    V2,
+    None,
+}
+
+/// The mode of transparent huge pages. Anything but `Never` means that one fault may bring in 512 pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HugePages {
+    Always,
+    Madvise,
+    Never,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lockdown {
+    None,
+    Integrity,
+    Confidentiality,
+    /// securityfs is not mounted, or the kernel has no lockdown.
+    Unknown,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Capabilities {
+    pub bpf: bool,
+    pub perfmon: bool,
+    pub sys_admin: bool,
+    pub sys_resource: bool,
+}
+
+impl Facts {
+    /// Never fails: what cannot be read is a fact, too.
+    pub fn gather(options: &FactsOptions) -> Self {
+        let types = KernelTypes::read(&options.btf);
+        let symbols = Symbols::read(&options.proc.join("kallsyms"));
+        let functions = FUNCTIONS
+            .into_iter()
+            .map(|name| (name.to_owned(), function(name, &types, &symbols)));
+        let tracepoints = TRACEPOINTS
+            .into_iter()
+            .filter(|name| tracepoint(name, &types, &symbols));
+        Self {
+            built: object::BUILT,
+            kernel: read(&options.proc.join("sys/kernel/osrelease")).unwrap_or_default(),
+            cpus: aya::util::online_cpus().map_or(1, |list| list.len() as u32),
+            btf_error: types.as_ref().err().map(ToString::to_string),
+            offsets: types
+                .as_ref()
+                .map_or_else(|_| Offsets::default(), KernelTypes::offsets),
+            functions: functions.collect(),
+            tracepoints: tracepoints.map(str::to_owned).collect(),
+            kprobes: options.sys.join("bus/event_source/devices/kprobe").exists(),
+            perf_event_paranoid: read(&options.proc.join("sys/kernel/perf_event_paranoid"))
+                .and_then(|text| text.parse().ok()),
+            memory_hierarchy: Hierarchy::parse(
+                &read(&options.proc.join("cgroups")).unwrap_or_default(),
+            ),
+            huge_pages: read(&options.sys.join("kernel/mm/transparent_hugepage/enabled"))
+                .map_or(HugePages::Never, |text| HugePages::parse(&text)),
+            lockdown: read(&options.sys.join("kernel/security/lockdown"))
+                .map_or(Lockdown::Unknown, |text| Lockdown::parse(&text)),
+            capabilities: Capabilities::of_this_process(),
+            tracefs: options.sys.join("kernel/tracing/events").exists(),
+        }
+    }
+
+    pub fn function(&self, name: &str) -> Function {
+        self.functions.get(name).copied().unwrap_or_default()
+    }
+
+    pub fn has_tracepoint(&self, name: &str) -> bool {
+        self.tracepoints.contains(name)
+    }
+
+    /// Pages that one page fault may bring in.
+    pub fn pages_per_fault(&self) -> u32 {
+        if self.huge_pages == HugePages::Never {
+            1
+        } else {
+            eviction_ebpf::abi::WORST_FOLIO_PAGES
+        }
+    }
+}
+
+fn read(path: &Path) -> Option<String> {
+    fs::read_to_string(path)
+        .ok()
+        .map(|text| text.trim().to_owned())
+}
+
+fn function(name: &str, types: &Result<KernelTypes, BtfError>, symbols: &Symbols) -> Function {
+    Function {
+        symbol: symbols.0.contains(name),
+        btf: types.as_ref().is_ok_and(|types| types.has_function(name)),
+    }
+}
+
+/// BTF knows the tracepoints that are built in; those of a module show by their iterator function (5.10 and later).
+fn tracepoint(name: &str, types: &Result<KernelTypes, BtfError>, symbols: &Symbols) -> bool {
+    types.as_ref().is_ok_and(|types| types.has_tracepoint(name))
+        || symbols.0.contains(&iterator_of(name))
+}
+
+fn iterator_of(tracepoint: &str) -> String {
+    format!("__traceiter_{tracepoint}")
+}
+
+/// Those of our symbols that kallsyms lists.
+struct Symbols(BTreeSet<String>);
+
+impl Symbols {
+    fn read(path: &Path) -> Self {
+        fs::File::open(path).map_or_else(
+            |_| Self(BTreeSet::new()),
+            |file| Self::parse(BufReader::new(file)),
+        )
+    }
+
+    fn parse(lines: impl BufRead) -> Self {
+        let wanted: BTreeSet<String> = FUNCTIONS
+            .into_iter()
+            .map(str::to_owned)
+            .chain(TRACEPOINTS.into_iter().map(iterator_of))
+            .collect();
+        let names = lines.lines().map_while(Result::ok).filter_map(|line| {
+            let name = line.split_whitespace().nth(2)?;
+            wanted.get(name).cloned()
+        });
+        Self(names.collect())
+    }
+}
+
+impl Hierarchy {
+    /// `/proc/cgroups`: the second column is the v1 hierarchy, 0 for the unified one.
+    fn parse(cgroups: &str) -> Self {
+        let memory = cgroups
+            .lines()
+            .find_map(|line| line.strip_prefix("memory\t"));
+        match memory.map(|rest| rest.split_whitespace().collect::<Vec<_>>()) {
+            Some(fields) if fields.last() == Some(&"0") => Self::None,
+            Some(fields) if fields.first() == Some(&"0") => Self::V2,
+            Some(_) => Self::V1,
+            // From 6.11 on a kernel without cgroup v1 memory does not list it there.
+            None => Self::V2,
+        }
+    }
+}
+
+/// The word in brackets is the one in force.
+fn chosen(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once('[')?;
+    Some(rest.split_once(']')?.0)
+}
+
+impl HugePages {
+    fn parse(text: &str) -> Self {
+        match chosen(text) {
+            Some("never") => Self::Never,
+            Some("madvise") => Self::Madvise,
+            _ => Self::Always,
+        }
+    }
+}
+
+impl Lockdown {
+    fn parse(text: &str) -> Self {
+        match chosen(text) {
+            Some("none") => Self::None,
+            Some("integrity") => Self::Integrity,
+            Some("confidentiality") => Self::Confidentiality,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl Capabilities {
+    fn of_this_process() -> Self {
+        let has = |capability| caps::has_cap(None, CapSet::Effective, capability).unwrap_or(false);
+        Self {
+            bpf: has(Capability::CAP_BPF),
+            perfmon: has(Capability::CAP_PERFMON),
+            sys_admin: has(Capability::CAP_SYS_ADMIN),
+            sys_resource: has(Capability::CAP_SYS_RESOURCE),
+        }
+    }
+
+    /// Loading programs that read kernel memory takes both halves of what CAP_SYS_ADMIN once was.
+    pub fn may_trace(self) -> bool {
+        self.sys_admin || (self.bpf && self.perfmon)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_hierarchy_is_read_from_proc_cgroups() {
+        let v1 =
+            "#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpuset\t3\t1\t1\nmemory\t4\t7\t1\n";
+        assert_eq!(Hierarchy::parse(v1), Hierarchy::V1);
+        assert_eq!(
+            Hierarchy::parse(&v1.replace("memory\t4", "memory\t0")),
+            Hierarchy::V2
+        );
+        assert_eq!(Hierarchy::parse("memory\t0\t1\t0"), Hierarchy::None);
+        assert_eq!(Hierarchy::parse("cpuset\t0\t9\t1"), Hierarchy::V2);
+    }
+
+    #[test]
+    fn the_bracketed_word_counts() {
+        assert_eq!(
+            HugePages::parse("always [madvise] never"),
+            HugePages::Madvise
+        );
+        assert_eq!(HugePages::parse("always madvise [never]"), HugePages::Never);
+        assert_eq!(
+            Lockdown::parse("none [integrity] confidentiality"),
+            Lockdown::Integrity
+        );
+        assert_eq!(Lockdown::parse("nonsense"), Lockdown::Unknown);
+    }
+
+    #[test]
+    fn symbols_are_found_in_kallsyms_with_and_without_a_module() {
+        let kallsyms = "0000000000000000 T page_counter_try_charge\n0000000000000000 t __traceiter_xfs_create\t[xfs]\n\
+                        0000000000000000 T page_counter_try_charge_more\n";
+        let symbols = Symbols::parse(kallsyms.as_bytes());
+        assert_eq!(
+            symbols.0.into_iter().collect::<Vec<_>>(),
+            ["__traceiter_xfs_create", "page_counter_try_charge"]
+        );
+    }
+
+    #[test]
+    fn an_empty_system_yields_facts_all_the_same() {
+        let nowhere = PathBuf::from("/nonexistent");
+        let facts = Facts::gather(&FactsOptions {
+            btf: nowhere.clone(),
+            proc: nowhere.clone(),
+            sys: nowhere,
+        });
+        assert!(
+            facts
+                .btf_error
+                .as_ref()
+                .is_some_and(|text| text.contains("/nonexistent"))
+        );
+        assert_eq!(facts.offsets, Offsets::default());
+        assert!(facts.tracepoints.is_empty() && !facts.kprobes);
+    }
+}

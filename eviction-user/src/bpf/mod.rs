@@ -1,0 +1,30 @@
+//! The kernel side's driver: facts -> plan -> attach, then events out of the rings and arming into the slots.
+//!
+//! ```text
+//! Facts::gather ──> plan() ──> Attached::attach ──> memory_slot(), inode_slot() ──> SlotHandle: begin, (look), arm
+//!                                        └────────> take_events() ──> Events::next
+//! ```
+
+mod attach;
+mod facts;
+mod faults;
+mod hooks;
+mod log;
+mod object;
+mod offsets;
+mod plan;
+mod report;
+mod ring;
+mod slots;
+
+pub use attach::{AttachOptions, Attached, SlotError};
+pub use eviction_ebpf::abi::{Event, Kind, Rung, UnknownRung};
+pub use facts::{Capabilities, Facts, FactsOptions, Function, Hierarchy, HugePages, Lockdown};
+pub use faults::FaultError;
+pub use log::{LogError, LogReader};
+pub use object::BUILT;
+pub use offsets::{FolioOffsets, FolioSizeKind, InodeOffsets, MemcgOffsets, Offsets, TaskOffsets};
+pub use plan::{Candidate, Plan, Reason, Step, plan};
+pub use report::{Exclusion, Failure, HookReport, Report};
+pub use ring::{DropCounts, Events, RingError};
+pub use slots::{Armed, Credit, Mark, ShareError, SlotHandle};

@@ -1,0 +1,149 @@
+//! What became of the plan: which rungs are in use, and why the better ones are not.
+
+use std::error::Error;
+
+use aya::programs::ProgramError;
+use eviction_ebpf::abi::Rung;
+use serde::{Serialize, Serializer};
+
+use super::plan::Reason;
+
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize)]
+pub struct Report {
+    /// Why no program could be loaded at all, if so.
+    pub object: Option<String>,
+    pub memory: HookReport,
+    pub inodes: HookReport,
+}
+
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize)]
+pub struct HookReport {
+    #[serde(serialize_with = "names")]
+    pub attached: Vec<Rung>,
+    pub failed: Vec<Failure>,
+    pub excluded: Vec<Exclusion>,
+}
+
+/// A rung that was tried in vain.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Failure {
+    #[serde(serialize_with = "name")]
+    pub rung: Rung,
+    /// The whole chain of causes.
+    pub error: String,
+}
+
+/// A rung that was not tried.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Exclusion {
+    #[serde(serialize_with = "name")]
+    pub rung: Rung,
+    #[serde(flatten)]
+    pub reason: Reason,
+}
+
+impl HookReport {
+    /// The name of the rung in use, or `none`.
+    pub fn source(&self) -> &'static str {
+        self.attached.first().map_or("none", |rung| rung.name())
+    }
+
+    pub fn is_attached(&self) -> bool {
+        !self.attached.is_empty()
+    }
+}
+
+fn name<S: Serializer>(rung: &Rung, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(rung.name())
+}
+
+fn names<S: Serializer>(rungs: &[Rung], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(rungs.iter().map(|rung| rung.name()))
+}
+
+/// An error with its causes in one line. The verifier's log, which can have thousands of lines, is cut to its verdict.
+pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut line = String::new();
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        let words = match cause.downcast_ref::<ProgramError>() {
+            Some(ProgramError::LoadError { verifier_log, .. }) => {
+                format!(
+                    "the kernel refused the program{}",
+                    verdict(&verifier_log.to_string())
+                )
+            }
+            _ => cause.to_string(),
+        };
+        if !line.ends_with(&words) {
+            if !line.is_empty() {
+                line.push_str(": ");
+            }
+            line.push_str(&words);
+        }
+        next = cause.source();
+    }
+    line
+}
+
+/// The last line that says something; the statistics come after it.
+fn verdict(log: &str) -> String {
+    let statistics = ["processed ", "verification time", "stack depth"];
+    let last =
+        log.lines().rev().map(str::trim).find(|line| {
+            !line.is_empty() && !statistics.iter().any(|start| line.starts_with(start))
+        });
+    last.map_or_else(String::new, |line| format!(" (verifier: {line})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("attaching")]
+    struct Outer(#[source] std::io::Error);
+
+    #[test]
+    fn causes_stand_in_one_line() {
+        let error = Outer(std::io::Error::from_raw_os_error(1));
+        assert_eq!(
+            chain(&error),
+            "attaching: Operation not permitted (os error 1)"
+        );
+    }
+
+    #[test]
+    fn the_verdict_is_the_last_line_before_the_statistics() {
+        let log =
+            "0: R1=ctx()\ninvalid mem access 'scalar'\nprocessed 12 insns (limit 1000000)\n\n";
+        assert_eq!(verdict(log), " (verifier: invalid mem access 'scalar')");
+        assert_eq!(verdict(""), "");
+    }
+
+    #[test]
+    fn a_report_is_json_with_stable_names() {
+        let report = HookReport {
+            attached: vec![Rung::PerfFaults, Rung::TraceFilemap],
+            failed: vec![Failure {
+                rung: Rung::FentryCharge,
+                error: "no".into(),
+            }],
+            excluded: vec![Exclusion {
+                rung: Rung::KprobeCharge,
+                reason: Reason::NoKprobes,
+            }],
+        };
+        let json = serde_json::to_value(&report).unwrap();
+        let expected = serde_json::json!({
+            "attached": ["perf/page-faults", "raw_tp/mm_filemap_add_to_page_cache"],
+            "failed": [{"rung": "fentry/page_counter_try_charge", "error": "no"}],
+            "excluded": [{"rung": "kprobe/page_counter_try_charge", "reason": "no-kprobes"}],
+        });
+        assert_eq!(json, expected);
+        assert_eq!(
+            (report.source(), HookReport::default().source()),
+            ("perf/page-faults", "none")
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! Inode hooks.
+
+use std::{os::unix::fs::MetadataExt, time::Duration};
+
+use eviction_user::bpf::{Armed, Credit, Facts, Kind, Rung};
+
+use crate::{
+    Outcome, Verdict, attach, collect,
+    load::Load,
+    not_attached, runtime,
+    scratch::{Cgroup, Mount},
+};
+
+const COMES: Duration = Duration::from_secs(20);
+const STAYS_AWAY: Duration = Duration::from_millis(300);
+
+pub(crate) fn one_event_per_arming(facts: &Facts, rung: Rung) -> Outcome {
+    let mut attached = match attach(facts, &[rung], false) {
+        Ok(attached) => attached,
+        Err(reason) => return not_attached(reason),
+    };
+    let ext4 = Mount::ext4();
+    // `inode_init_owner` runs for every file system; where ext4 cannot be had (a bare guest), tmpfs will do.
+    let mount = if rung == Rung::TraceExt4 {
+        ext4
+    } else {
+        ext4.or_else(|_| Mount::tmpfs())
+    };
+    let (mount, cgroup) = match (mount, Cgroup::new(facts, "inodes")) {
+        (Ok(mount), Ok(cgroup)) => (mount, cgroup),
+        (Err(reason), _) | (_, Err(reason)) => return Ok(Verdict::Skipped(reason)),
+    };
+    let device = mount.path().metadata()?.dev();
+    let runtime = runtime()?;
+    runtime.block_on(async {
+        let mut events = attached.take_events()?;
+        let mut slot = attached.inode_slot(device)?;
+        let mut load = Load::start(&cgroup.inner())?;
+        let directory = mount.path().display().to_string();
+        for round in 0..2_u32 {
+            let mark = slot.begin();
+            if slot.arm(
+                mark,
+                Credit {
+                    units: 100,
+                    level: None,
+                },
+            ) != Armed::Armed
+            {
+                return Err("crossed before anything was created".into());
+            }
+            // A file elsewhere is not our device's business.
+            load.command(&format!("create /tmp eviction-{} 0", std::process::id()))
+                .ok();
+            load.command(&format!("create {directory} {} 90", round * 1000))?;
+            let early = collect(&mut events, STAYS_AWAY, 1).await?;
+            if !early.is_empty() {
+                return Err(format!("90 of 100 inodes: {early:?}").into());
+            }
+            load.command(&format!("create {directory} {} 30", round * 1000 + 500))?;
+            let found = collect(&mut events, COMES, 1).await?;
+            let [event] = found.as_slice() else {
+                return Err(format!("no event after {} inodes", slot.spent_since(mark)).into());
+            };
+            let id = Cgroup::id(&cgroup.inner())?;
+            if (event.cgroup_id, event.kind, event.rung, event.slot)
+                != (id, Kind::Inodes as u8, rung as u8, slot.index())
+            {
+                return Err(format!("expected cgroup {id}, rung {rung}: {event:?}").into());
+            }
+            let late = u64::from(facts.cpus);
+            if !(100 - late..=100).contains(&event.amount) {
+                return Err(format!("reported after {} inodes of 100", event.amount).into());
+            }
+            let more = collect(&mut events, STAYS_AWAY, 1).await?;
+            if !more.is_empty() {
+                return Err(format!("one arming, a second event: {more:?}").into());
+            }
+        }
+        let used: Vec<(u64, u64)> = attached.inode_use(device).collect();
+        if used != [(Cgroup::id(&cgroup.inner())?, 240)] {
+            return Err(format!("240 inodes by one cgroup, booked {used:?}").into());
+        }
+        drop(load);
+        Ok(Verdict::Passed)
+    })
+}

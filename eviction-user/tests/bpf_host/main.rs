@@ -1,0 +1,171 @@
+//! The programs in a real kernel: each rung is attached alone, a load runs in a cgroup of its own, and exactly one event must
+//! come per arming, with the right cgroup. Also runs in guests: built statically, it needs nothing but itself.
+
+mod inodes;
+mod load;
+mod memory;
+mod scratch;
+
+use std::process::ExitCode;
+
+use eviction_user::bpf::{AttachOptions, Attached, Events, Facts, FactsOptions, Rung, plan};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// What a scenario comes to besides success.
+pub(crate) enum Verdict {
+    Passed,
+    /// The reason; printed, so that no skip is silent.
+    Skipped(String),
+}
+
+type Outcome = Result<Verdict, Failed>;
+
+fn main() -> ExitCode {
+    if let Some(code) = load::run_if_child() {
+        return code;
+    }
+    let arguments = Arguments::from_args();
+    let facts = Facts::gather(&FactsOptions::default());
+    let mut trials = vec![trial(
+        "facts::this_kernel",
+        facts.clone(),
+        facts_are_printed,
+    )];
+    for rung in [
+        Rung::FentryCharge,
+        Rung::KprobeCharge,
+        Rung::PerfFaults,
+        Rung::TracePageAlloc,
+    ] {
+        for levels in [true, false] {
+            let name = format!(
+                "memory::{rung}::{}",
+                if levels { "level" } else { "credit" }
+            );
+            trials.push(trial(&name, facts.clone(), move |facts| {
+                memory::one_event_per_arming(facts, rung, levels)
+            }));
+        }
+    }
+    trials.push(trial(
+        "memory::perf/page-faults::page_cache",
+        facts.clone(),
+        memory::reading_and_writing_files_counts,
+    ));
+    trials.push(trial(
+        "memory::perf/page-faults::far_away",
+        facts.clone(),
+        memory::faults_are_sampled_while_far_away,
+    ));
+    trials.push(trial(
+        "memory::all::plan",
+        facts.clone(),
+        memory::the_plan_attaches_something,
+    ));
+    for rung in [Rung::FentryInode, Rung::KprobeInode, Rung::TraceExt4] {
+        let name = format!("inodes::{rung}");
+        trials.push(trial(&name, facts.clone(), move |facts| {
+            inodes::one_event_per_arming(facts, rung)
+        }));
+    }
+    trials.push(trial(
+        "log::the_programs_speak_when_asked_to",
+        facts,
+        memory::the_programs_speak,
+    ));
+    let arguments = Arguments {
+        test_threads: Some(1),
+        ..arguments
+    };
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(name: &str, facts: Facts, run: impl FnOnce(&Facts) -> Outcome + Send + 'static) -> Trial {
+    let shown = name.to_owned();
+    Trial::test(name, move || {
+        if let Verdict::Skipped(reason) = run(&facts)? {
+            println!("skipped: {shown}: {reason}");
+        }
+        Ok(())
+    })
+}
+
+fn facts_are_printed(facts: &Facts) -> Outcome {
+    println!("facts: {}", serde_json::to_string(facts)?);
+    if facts.cpus == 0 || facts.kernel.is_empty() {
+        return Err("no CPU or no kernel release".into());
+    }
+    Ok(Verdict::Passed)
+}
+
+/// Attaches only these rungs; the reason why not, if the first does not hold.
+pub(crate) fn attach(facts: &Facts, allow: &[Rung], bpf_log: bool) -> Result<Attached, String> {
+    let plan = plan(facts);
+    let options = AttachOptions {
+        allow: Some(allow.to_vec()),
+        bpf_log,
+        ..AttachOptions::default()
+    };
+    let attached = Attached::attach(facts, &plan, &options);
+    let report = attached.report();
+    if report
+        .memory
+        .attached
+        .iter()
+        .chain(&report.inodes.attached)
+        .any(|rung| allow.first() == Some(rung))
+    {
+        return Ok(attached);
+    }
+    let hooks = [&report.memory, &report.inodes];
+    let failed = hooks
+        .iter()
+        .flat_map(|hook| &hook.failed)
+        .filter(|failure| allow.contains(&failure.rung));
+    let excluded = hooks
+        .iter()
+        .flat_map(|hook| &hook.excluded)
+        .filter(|exclusion| allow.contains(&exclusion.rung));
+    let reasons = failed
+        .map(|failure| failure.error.clone())
+        .chain(excluded.map(|exclusion| exclusion.reason.to_string()));
+    Err(report
+        .object
+        .iter()
+        .cloned()
+        .chain(reasons)
+        .collect::<Vec<_>>()
+        .join("; "))
+}
+
+/// Whether a rung that did not attach is a fact of this kernel (skip) or a mistake of ours (fail): the verifier's refusals
+/// are always ours.
+pub(crate) fn not_attached(reason: String) -> Outcome {
+    if reason.contains("verifier") || reason.contains("object") {
+        Err(reason.into())
+    } else {
+        Ok(Verdict::Skipped(reason))
+    }
+}
+
+/// All events that come within `wait`, or the first `enough`.
+pub(crate) async fn collect(
+    events: &mut Events,
+    wait: std::time::Duration,
+    enough: usize,
+) -> Result<Vec<eviction_user::bpf::Event>, Failed> {
+    let mut found = Vec::new();
+    while found.len() < enough {
+        match tokio::time::timeout(wait, events.next()).await {
+            Ok(event) => found.push(event?),
+            Err(_) => break,
+        }
+    }
+    Ok(found)
+}
+
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failed> {
+    Ok(tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?)
+}
