@@ -180,18 +180,18 @@ pub(crate) fn reading_and_writing_files_counts(facts: &Facts) -> Outcome {
     };
     runtime.block_on(async {
         scene.load.command(&format!("write {} 1", path(0)))?;
-        scene.arm(12 * MIB, true)?;
+        scene.arm(16 * MIB, true)?;
         scene.load.command(&format!("write {} 8", path(1)))?;
         let early = collect(&mut scene.events, STAYS_AWAY, 1).await?;
         if !early.is_empty() {
-            return Err(format!("8 MiB written, 12 MiB from the threshold: {early:?}").into());
+            return Err(format!("8 MiB written, 16 MiB from the threshold: {early:?}").into());
         }
-        scene.load.command(&format!("write {} 8", path(2)))?;
+        scene.load.command(&format!("write {} 12", path(2)))?;
         let events = collect(&mut scene.events, COMES, 1).await?;
         let [event] = events.as_slice() else {
             let usage = scene.cgroup.usage_pages()?;
             return Err(format!(
-                "16 MiB written, 12 MiB from the threshold, no event; usage {usage} pages"
+                "20 MiB written, 16 MiB from the threshold, no event; usage {usage} pages"
             )
             .into());
         };
