@@ -25,6 +25,8 @@ pub(crate) enum Command {
     },
     /// Build the static release binary, target/release/eviction
     Build,
+    /// Read the sources: formatting, lints, layers, sizes
+    Check,
     /// Boot a guest kernel with the built binary in it and run a command there
     #[command(
         after_help = "The guest is a busybox with `eviction` on its PATH. The command's exit code becomes ours; files it leaves in\n\

@@ -8,6 +8,7 @@
 //! - [`mutants`] proves that the tests of the policy can fail
 
 pub mod build;
+pub mod check;
 pub mod clock;
 pub mod console;
 pub mod process;

@@ -10,7 +10,7 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use xtask::workspace::Workspace;
-use xtask::{build, setup};
+use xtask::{build, check, setup};
 
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
@@ -27,6 +27,7 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Setup { dry_run } => setup::run(&workspace, dry_run)?,
         Command::Build => build::run(&workspace)?,
+        Command::Check => return Ok(check::run(&workspace)),
         Command::Vm(args) => return guest::run(&workspace, args),
     }
     Ok(ExitCode::SUCCESS)

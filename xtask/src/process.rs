@@ -13,6 +13,8 @@ use crate::console;
 
 /// Lines of a failing program's output that are shown.
 const TAIL_LINES: usize = 15;
+/// A compiler's command line runs to thousands of characters.
+const LINE_LENGTH: usize = 240;
 const POLL: Duration = Duration::from_millis(100);
 const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 
@@ -148,17 +150,18 @@ fn last_line(log: &Path) -> String {
         .to_owned()
 }
 
-/// The last lines of `text`, indented.
+/// What of `text` tells best what went wrong, indented: from a compiler's first error on, else the last lines.
 #[must_use]
 pub fn tail(text: &str) -> String {
     let lines: Vec<&str> = text
         .lines()
         .filter(|line| !line.trim().is_empty())
         .collect();
-    let from = lines.len().saturating_sub(TAIL_LINES);
-    lines[from..]
-        .iter()
-        .map(|line| format!("    {line}"))
+    let first_error = lines.iter().position(|line| line.starts_with("error"));
+    let from = first_error.unwrap_or(lines.len().saturating_sub(TAIL_LINES));
+    let shown = lines[from..].iter().take(TAIL_LINES);
+    shown
+        .map(|line| format!("    {}", line.chars().take(LINE_LENGTH).collect::<String>()))
         .collect::<Vec<_>>()
         .join("\n")
 }
@@ -199,6 +202,16 @@ mod tests {
             error.contains("    100") && error.contains("    86") && !error.contains("    85"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_compilers_first_error_is_shown_and_not_what_follows_from_it() {
+        let text = format!(
+            "Compiling a\nerror[E0425]: cannot find `x`\n{}",
+            "  later\n".repeat(30)
+        );
+        assert!(tail(&text).starts_with("    error[E0425]"));
+        assert_eq!(tail(&text).lines().count(), TAIL_LINES);
     }
 
     #[test]
