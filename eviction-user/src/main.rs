@@ -1,3 +1,1 @@
-//! `eviction`: see `cli`.
-
 fn main() {}

@@ -164,9 +164,23 @@ pub trait Journal {
     fn record(&mut self, entry: Entry);
 }
 
+/// How the agent works on this machine, known when its lines are armed for the first time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    /// Where memory events come from; the name of the timer where none do.
+    pub memory: &'static str,
+    pub inodes: &'static str,
+    /// What is not as good as it could be, each with its fix.
+    pub notes: Vec<String>,
+}
+
 /// One thing that happened.
 #[derive(Debug, Clone)]
 pub enum Entry {
+    Started {
+        at: Timestamp,
+        how: Started,
+    },
     Event {
         event: PressureEvent,
         received: Timestamp,

@@ -5,18 +5,10 @@ use nix::errno::Errno;
 use std::io;
 use std::thread::JoinHandle;
 
-/// What the thread got of what it asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Privileges {
-    pub realtime: Result<(), RealtimeError>,
-    pub memory_lock: Result<(), Errno>,
-}
-
-/// Starts `body` on a thread of its own: SCHED_FIFO and locked memory where they are permitted, a
-/// runtime for this one thread.
+/// Starts `body` on a thread of its own with a runtime for that thread alone.
 pub fn start<F, T>(body: F) -> io::Result<JoinHandle<io::Result<T>>>
 where
-    F: AsyncFnOnce(Privileges) -> T + Send + 'static,
+    F: AsyncFnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
     std::thread::Builder::new()
@@ -25,10 +17,24 @@ where
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?;
-            let privileges = Privileges {
-                realtime: realtime::schedule_first(),
-                memory_lock: realtime::lock_memory(),
-            };
-            Ok(runtime.block_on(body(privileges)))
+            Ok(runtime.block_on(body()))
         })
+}
+
+/// What the thread got of what it asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Privileges {
+    pub realtime: Result<(), RealtimeError>,
+    pub memory_lock: Result<(), Errno>,
+}
+
+impl Privileges {
+    /// From here on the calling thread runs before all ordinary ones, and what the process has touched
+    /// stays in memory. To be called when all slow preparation is done.
+    pub fn take() -> Self {
+        Self {
+            realtime: realtime::schedule_first(),
+            memory_lock: realtime::lock_memory(),
+        }
+    }
 }

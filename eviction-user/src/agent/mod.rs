@@ -5,8 +5,12 @@ mod fast_thread;
 mod lines;
 mod pace;
 mod run;
+#[cfg(test)]
+mod stories;
+mod timer_only;
 
 pub use fast_thread::{Privileges, start};
 pub use lines::Lines;
 pub use pace::Pace;
 pub use run::{Agent, Settings};
+pub use timer_only::TimerOnly;

@@ -4,7 +4,7 @@ use super::{Lines, Pace};
 use crate::model::{Action, Eviction, Timestamp, Uid};
 use crate::policy::{Engine, Input};
 use crate::ports::{
-    Distance, Entry, Executor, Inventory, Journal, PressureSource, Removal, Wake, Watch,
+    Distance, Entry, Executor, Inventory, Journal, PressureSource, Removal, Started, Wake, Watch,
 };
 use crate::sys::clock;
 use std::pin::pin;
@@ -93,13 +93,20 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         }
     }
 
-    /// Runs until `stop` is ready.
-    pub async fn run(&mut self, stop: impl Future<Output = ()>) {
+    /// Runs until `stop` is ready. `how` is recorded once all lines are armed.
+    pub async fn run(&mut self, how: Started, stop: impl Future<Output = ()>) {
         let mut stop = pin!(stop);
         let mut wake = Wake::Start;
+        let mut started = Some(how);
         let mut crossed_in_a_row = 0;
         loop {
             let turn = self.turn(wake);
+            if let Some(how) = started.take() {
+                self.journal.record(Entry::Started {
+                    at: clock::now(),
+                    how,
+                });
+            }
             crossed_in_a_row = if turn == Turn::CrossedMeanwhile {
                 crossed_in_a_row + 1
             } else {

@@ -1,0 +1,118 @@
+//! Records for programs. All records of one eviction carry the same id.
+
+use super::{event_to, micros, record_id, request, wall_clock, why_not};
+use crate::model::{EvictionCause, Outcome, Ranking};
+use crate::ports::Entry;
+use crate::sys::cgroup::CgroupNames;
+use crate::sys::clock;
+use serde_json::{Value, json};
+
+pub(super) fn object(entry: &Entry, names: &mut CgroupNames) -> Value {
+    match entry {
+        Entry::Started { at, how } => json!({
+            "record": "started",
+            "t_ns": at.as_nanos(),
+            "time": wall_clock(*at),
+            "memory": how.memory,
+            "inodes": how.inodes,
+            "notes": how.notes,
+        }),
+        Entry::Event { event, received } => json!({
+            "record": "event",
+            "t_ns": event.time.as_nanos(),
+            "time": wall_clock(event.time),
+            "rung": event.rung,
+            "watch": format!("{:?}", event.watch),
+            "cgroup": names.name(event.cgroup),
+            "cgroup_id": event.cgroup,
+            "amount": event.amount,
+            "pid": event.pid,
+            "notify_us": micros(clock::between(event.time, *received)),
+        }),
+        Entry::Decision {
+            id,
+            decided,
+            wake,
+            looked,
+            dry_run,
+            eviction,
+        } => {
+            let mut record = json!({
+                "record": "decision",
+                "id": record_id(*id),
+                "t_ns": decided.as_nanos(),
+                "time": wall_clock(*decided),
+                "source": wake.name(),
+                "victim": eviction.pod.name,
+                "uid": eviction.uid().as_str(),
+                "message": eviction.message.trim_end(),
+                "looked_ns": looked.as_nanos(),
+                "sample_age_us": micros(clock::between(*looked, *decided)),
+                "dry_run": dry_run,
+            });
+            if let EvictionCause::Pressure {
+                threshold,
+                observed,
+                ranking,
+                ..
+            } = &eviction.cause
+            {
+                record["signal"] = json!(threshold.signal.name());
+                record["available"] = json!(observed.map(|o| o.available));
+                record["capacity"] = json!(observed.map(|o| o.capacity));
+                record["ranking"] = ranking_json(ranking);
+            }
+            record
+        }
+        Entry::Kill {
+            id,
+            uid,
+            report,
+            wake,
+        } => json!({
+            "record": "kill",
+            "id": record_id(*id),
+            "t_ns": report.done.as_nanos(),
+            "time": wall_clock(report.done),
+            "uid": uid.as_str(),
+            "method": report.method,
+            "processes": report.processes,
+            "event_to_kill_us": event_to(wake, report.done).map(micros),
+        }),
+        Entry::KillFailed { id, uid, reason } => json!({
+            "record": "kill-failed", "id": record_id(*id), "uid": uid.as_str(), "reason": reason,
+        }),
+        Entry::Gone { id, uid, at, after } => json!({
+            "record": "gone", "id": record_id(*id), "t_ns": at.as_nanos(), "time": wall_clock(*at), "uid": uid.as_str(),
+            "after_us": micros(*after),
+        }),
+        Entry::StillThere { id, uid, after } => json!({
+            "record": "still-there", "id": record_id(*id), "uid": uid.as_str(), "after_us": micros(*after),
+        }),
+        Entry::NoCandidate { at, ranking } => json!({
+            "record": "no-candidate", "t_ns": at.as_nanos(), "time": wall_clock(*at), "ranking": ranking_json(ranking),
+        }),
+        Entry::Engine { at, action } => json!({
+            "record": "engine", "t_ns": at.as_nanos(), "time": wall_clock(*at), "action": format!("{action:?}"),
+        }),
+        Entry::LookFailed { reason } => json!({"record": "look-failed", "reason": reason}),
+        Entry::EventsLost { count } => json!({"record": "events-lost", "count": count}),
+        Entry::RecordsDropped { count } => json!({"record": "records-dropped", "count": count}),
+    }
+}
+
+/// The ranking with every key of every candidate, and why each loser lost.
+fn ranking_json(ranking: &Ranking) -> Value {
+    let candidates = ranking.candidates.iter().map(|candidate| {
+        json!({
+            "name": candidate.pod.name,
+            "exceeds_request": candidate.key.exceeds_request,
+            "priority": candidate.key.priority,
+            "usage": candidate.key.usage,
+            "request": request(candidate.key.request_nanos),
+            "victim": candidate.outcome == Outcome::Chosen,
+            "why_not": why_not(candidate),
+        })
+    });
+    json!({ "resource": ranking.resource.name(), "candidates": candidates.collect::<Vec<_>>() })
+}

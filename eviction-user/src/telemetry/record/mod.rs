@@ -1,0 +1,66 @@
+//! The records of `eviction run`: one line for each thing that happened, as text or JSON.
+
+mod json;
+mod text;
+
+use crate::model::{Candidate, Outcome, Timestamp};
+use crate::ports::{Entry, Wake};
+use crate::sys::cgroup::CgroupNames;
+use crate::sys::clock;
+use clap::ValueEnum;
+use std::io::Write;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, SystemTime};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Prints entries until the sender is gone.
+pub fn print_all(entries: Receiver<Entry>, output: Output, mut names: CgroupNames) {
+    let mut out = std::io::stdout();
+    for entry in entries {
+        let line = match output {
+            Output::Text => text::line(&entry, &mut names),
+            Output::Json => json::object(&entry, &mut names).to_string(),
+        };
+        if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
+            // Nobody reads any more (a closed pipe): evictions go on, and the log says what happened.
+            tracing::warn!("standard output is closed: records are no longer printed");
+            return;
+        }
+    }
+}
+
+/// A wall-clock time for a moment on the monotonic clock.
+pub fn wall_clock(at: Timestamp) -> String {
+    humantime::format_rfc3339_micros(SystemTime::now() - clock::elapsed_since(at)).to_string()
+}
+
+fn request(nanos: i128) -> i128 {
+    nanos / 1_000_000_000
+}
+
+/// `None` for the victim.
+fn why_not(candidate: &Candidate) -> Option<String> {
+    (candidate.outcome != Outcome::Chosen).then(|| candidate.outcome.to_string())
+}
+
+fn event_to(wake: &Wake, done: Timestamp) -> Option<Duration> {
+    match wake {
+        Wake::Event(event) => Some(clock::between(event.time, done)),
+        _ => None,
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The id that all records of one eviction share, unique on this host until it reboots many times.
+pub fn record_id(number: u64) -> String {
+    format!("{}-{number}", std::process::id())
+}

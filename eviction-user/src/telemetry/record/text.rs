@@ -1,0 +1,162 @@
+//! Records for people, who read them at 3 a.m.
+
+use super::{event_to, micros, record_id, request, wall_clock, why_not};
+use crate::model::{Candidate, Eviction, EvictionCause, Resource, Timestamp};
+use crate::ports::{Entry, PressureEvent};
+use crate::sys::cgroup::CgroupNames;
+use crate::sys::clock;
+use bytesize::ByteSize;
+
+pub(super) fn line(entry: &Entry, names: &mut CgroupNames) -> String {
+    let at_time =
+        |at: Timestamp, what: &str, rest: String| format!("{} {what:<12} {rest}", wall_clock(at));
+    match entry {
+        Entry::Started { at, how } => {
+            let mut said = format!(
+                "watching; memory events: {}, inode events: {}",
+                how.memory, how.inodes
+            );
+            for note in &how.notes {
+                said.push_str(&format!("\n{:40} note: {note}", ""));
+            }
+            at_time(*at, "started", said)
+        }
+        Entry::Event { event, received } => {
+            at_time(event.time, "event", event_text(event, *received, names))
+        }
+        Entry::Decision {
+            id,
+            decided,
+            wake,
+            looked,
+            dry_run,
+            eviction,
+        } => {
+            let intro = if *dry_run { "would evict" } else { "evict" };
+            let age = micros(clock::between(*looked, *decided));
+            let mut said = format!(
+                "[{}] {} woken by {}, sample {age} us old: {}",
+                record_id(*id),
+                eviction.pod.name,
+                wake.name(),
+                eviction.message.trim_end()
+            );
+            for loser in losers(eviction) {
+                said.push_str(&format!("\n{:40} not {loser}", ""));
+            }
+            at_time(*decided, intro, said)
+        }
+        Entry::Kill {
+            id, report, wake, ..
+        } => {
+            let since = event_to(wake, report.done).map_or(String::new(), |d| {
+                format!(", {} us after the event", micros(d))
+            });
+            let rest = format!(
+                "[{}] {} processes by {}{since}",
+                record_id(*id),
+                report.processes,
+                report.method
+            );
+            at_time(report.done, "killed", rest)
+        }
+        Entry::KillFailed { id, uid, reason } => at_time(
+            clock::now(),
+            "kill failed",
+            format!("[{}] {uid}: {reason}", record_id(*id)),
+        ),
+        Entry::Gone { id, at, after, .. } => at_time(
+            *at,
+            "gone",
+            format!(
+                "[{}] empty {} ms after the decision",
+                record_id(*id),
+                after.as_millis()
+            ),
+        ),
+        Entry::StillThere { id, after, .. } => at_time(
+            clock::now(),
+            "warning",
+            format!(
+                "[{}] still running {} s after the kill",
+                record_id(*id),
+                after.as_secs()
+            ),
+        ),
+        Entry::NoCandidate { at, ranking } => {
+            let reasons = ranking.candidates.iter().filter_map(|candidate| {
+                Some(format!("{}: {}", candidate.pod.name, why_not(candidate)?))
+            });
+            let reasons: Vec<_> = reasons.collect();
+            let reasons = if reasons.is_empty() {
+                "there are no workloads".to_owned()
+            } else {
+                reasons.join("; ")
+            };
+            at_time(
+                *at,
+                "no victim",
+                format!(
+                    "short of {}, and nobody may be evicted: {reasons}",
+                    ranking.resource
+                ),
+            )
+        }
+        Entry::Engine { at, action } => at_time(*at, "state", format!("{action:?}")),
+        Entry::LookFailed { reason } => at_time(clock::now(), "look failed", reason.clone()),
+        Entry::EventsLost { count } => at_time(
+            clock::now(),
+            "warning",
+            format!("{count} kernel events lost; looked instead"),
+        ),
+        Entry::RecordsDropped { count } => at_time(
+            clock::now(),
+            "warning",
+            format!("{count} records not printed: output too slow"),
+        ),
+    }
+}
+
+fn event_text(event: &PressureEvent, received: Timestamp, names: &mut CgroupNames) -> String {
+    let amount = if event.watch.is_memory() {
+        // Pages are 4 KiB on every architecture that we build for.
+        format!("{} charged since armed", ByteSize::kib(event.amount * 4))
+    } else {
+        format!("{} inodes made since armed", event.amount)
+    };
+    let group = names
+        .name(event.cgroup)
+        .unwrap_or("an unknown cgroup")
+        .to_owned();
+    format!(
+        "{} in {group}, {amount}, received after {} us",
+        event.rung,
+        micros(clock::between(event.time, received))
+    )
+}
+
+/// The other candidates, each with what it uses and why it was spared.
+fn losers(eviction: &Eviction) -> Vec<String> {
+    let EvictionCause::Pressure {
+        ranking, resource, ..
+    } = &eviction.cause
+    else {
+        return Vec::new();
+    };
+    let amount = |n: i128| match resource {
+        Resource::Memory | Resource::EphemeralStorage => {
+            ByteSize::b(u64::try_from(n).unwrap_or(0)).to_string()
+        }
+        Resource::Inodes | Resource::Pids => n.to_string(),
+    };
+    let loser = |candidate: &Candidate| {
+        let why = why_not(candidate)?;
+        let used = amount(candidate.key.usage);
+        let requested = amount(request(candidate.key.request_nanos));
+        Some(format!(
+            "{} (uses {used}, request {requested}): {why}",
+            candidate.pod.name
+        ))
+    };
+    ranking.candidates.iter().filter_map(loser).collect()
+}
