@@ -9,6 +9,7 @@
 
 pub mod agent;
 pub mod bpf;
+pub mod cli;
 pub mod config;
 pub mod host;
 pub mod ports;

@@ -1,1 +1,5 @@
-fn main() {}
+//! `eviction`: see `cli`.
+
+fn main() -> eviction_user::cli::Exit {
+    eviction_user::cli::main()
+}

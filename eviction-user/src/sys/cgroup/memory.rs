@@ -6,6 +6,9 @@ use crate::sys::reader::{ReadError, Reader};
 /// Limits above this count as none (cAdvisor's `maxMemorySize`); v1 writes 2^63 - 4096 for "no limit".
 const NO_LIMIT: u64 = 1 << 62;
 
+/// Pages are 4 KiB on every architecture that we build for.
+pub const PAGE_SIZE: u64 = 4096;
+
 /// One reading, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupMemory {
@@ -49,8 +52,13 @@ impl GroupMemoryReader {
         })
     }
 
+    /// The usage alone: one short file.
+    pub fn usage(&self) -> Result<u64, ReadError> {
+        self.usage.read("expected one number", parse::single)
+    }
+
     pub fn read(&self) -> Result<GroupMemory, ReadError> {
-        let usage = self.usage.read("expected one number", parse::single)?;
+        let usage = self.usage()?;
         let inactive_file = self
             .stat
             .read("has no line for inactive file pages", |content| {

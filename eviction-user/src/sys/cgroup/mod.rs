@@ -9,6 +9,6 @@ mod walk;
 
 pub use directory::{CgroupDir, CgroupError};
 pub use hierarchy::{Hierarchy, Version};
-pub use memory::{GroupMemory, GroupMemoryReader, oom_kills, protected_memory};
+pub use memory::{GroupMemory, GroupMemoryReader, PAGE_SIZE, oom_kills, protected_memory};
 pub use names::CgroupNames;
 pub use walk::subtree;

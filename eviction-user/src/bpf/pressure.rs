@@ -1,0 +1,175 @@
+//! The kernel side as a [`PressureSource`]: lines become slots, distances become credits.
+
+use std::collections::BTreeMap;
+
+use eviction_ebpf::abi::Rung;
+
+use super::{Armed, Attached, Credit, Events, Mark, RingError, SlotError, SlotHandle};
+use crate::{
+    model::Timestamp,
+    ports::{Distance, PressureEvent, PressureSource, Watch},
+    sys::cgroup::{GroupMemoryReader, PAGE_SIZE},
+};
+
+/// What is to be armed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    pub node_memory: bool,
+    /// Id of the cgroup whose memory is watched.
+    pub group_memory: Option<u64>,
+    /// `st_dev` of the file system whose inodes are watched.
+    pub inodes: Option<u64>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(transparent)]
+    Slot(#[from] SlotError),
+    #[error(transparent)]
+    Ring(#[from] RingError),
+}
+
+/// Slots armed in the running kernel, and their events.
+pub struct KernelEvents {
+    attached: Attached,
+    events: Events,
+    slots: [Option<ArmedSlot>; Watch::ALL.len()],
+    device: Option<u64>,
+    /// Reads the watched group's usage while arming, see [`SlotHandle::arm_checking`].
+    group: Option<GroupMemoryReader>,
+    undecodable: u64,
+}
+
+struct ArmedSlot {
+    handle: SlotHandle,
+    mark: Mark,
+}
+
+impl KernelEvents {
+    /// Takes a slot for each wanted line whose hook is attached. Must be called within a tokio runtime with I/O.
+    pub fn open(
+        mut attached: Attached,
+        wanted: &Wanted,
+        group: Option<GroupMemoryReader>,
+    ) -> Result<Self, OpenError> {
+        let (memory, inodes) = (
+            attached.report().memory.is_attached(),
+            attached.report().inodes.is_attached(),
+        );
+        let node_memory = (memory && wanted.node_memory)
+            .then(|| attached.memory_slot(None))
+            .transpose()?;
+        let group_id = wanted.group_memory.filter(|_| memory);
+        let group_memory = group_id
+            .map(|id| attached.memory_slot(Some(id)))
+            .transpose()?;
+        let device = wanted.inodes.filter(|_| inodes);
+        let inodes = device
+            .map(|device| attached.inode_slot(device))
+            .transpose()?;
+        let events = attached.take_events()?;
+        let slots = [node_memory, group_memory, inodes].map(|slot| {
+            slot.map(|handle| ArmedSlot {
+                mark: handle.begin(),
+                handle,
+            })
+        });
+        Ok(Self {
+            attached,
+            events,
+            slots,
+            device,
+            group,
+            undecodable: 0,
+        })
+    }
+
+    fn watch_of(&self, slot: u32) -> Option<Watch> {
+        let is_it = |watch: &Watch| {
+            self.slots[*watch as usize]
+                .as_ref()
+                .is_some_and(|s| s.handle.index() == slot)
+        };
+        Watch::ALL.into_iter().find(is_it)
+    }
+}
+
+impl PressureSource for KernelEvents {
+    fn mark(&mut self) {
+        for slot in self.slots.iter_mut().flatten() {
+            slot.mark = slot.handle.begin();
+        }
+    }
+
+    fn arm(&mut self, watch: Watch, distance: Distance) -> bool {
+        let Some(slot) = &mut self.slots[watch as usize] else {
+            return true;
+        };
+        let left = u64::try_from(distance.left).unwrap_or(0);
+        // Down to whole pages, but never to nothing: the line has not been crossed.
+        let units = if watch.is_memory() {
+            left / PAGE_SIZE
+        } else {
+            left
+        }
+        .max(1);
+        let credit = Credit {
+            units,
+            level: distance.level.map(|level| level / PAGE_SIZE),
+        };
+        let group = self.group.as_ref();
+        let usage_now = || group?.usage().ok().map(|bytes| bytes / PAGE_SIZE);
+        slot.handle.arm_checking(slot.mark, credit, usage_now) == Armed::Armed
+    }
+
+    fn disarm(&mut self, watch: Watch) {
+        if let Some(slot) = &mut self.slots[watch as usize] {
+            slot.handle.disarm();
+        }
+    }
+
+    fn covers(&self, watch: Watch) -> bool {
+        self.slots[watch as usize].is_some()
+    }
+
+    async fn next(&mut self) -> PressureEvent {
+        loop {
+            let event = match self.events.next().await {
+                Ok(event) => event,
+                Err(RingError::Decode(_)) => {
+                    self.undecodable += 1;
+                    continue;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "no more kernel events: looking on the heartbeat alone");
+                    std::future::pending().await
+                }
+            };
+            let (Some(watch), Ok(rung)) = (self.watch_of(event.slot), Rung::try_from(event.rung))
+            else {
+                self.undecodable += 1;
+                continue;
+            };
+            return PressureEvent {
+                time: Timestamp::from_nanos(i64::try_from(event.time_ns).unwrap_or(i64::MAX)),
+                watch,
+                cgroup: event.cgroup_id,
+                amount: event.amount,
+                pid: event.tgid,
+                rung: rung.name(),
+            };
+        }
+    }
+
+    fn inodes_made(&mut self) -> BTreeMap<u64, u64> {
+        self.device
+            .map(|device| self.attached.inode_use(device).collect())
+            .unwrap_or_default()
+    }
+
+    fn lost_events(&mut self) -> u64 {
+        // Counters that cannot be read hide nothing: a full ring reports at the next unit spent.
+        let drops = self.attached.drops().unwrap_or_default();
+        drops.memory + drops.files + self.undecodable
+    }
+}

@@ -1,0 +1,61 @@
+//! `eviction doctor`: really attaches every hook for a moment, asks for every privilege, and says for
+//! each what works, what does not, and the one fix.
+
+mod checks;
+mod print;
+
+use super::source::BpfArgs;
+use super::{Exit, Failure};
+use crate::bpf::Facts;
+use crate::telemetry::record::Output;
+use checks::Check;
+use clap::Args;
+use serde::Serialize;
+
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// How the findings are printed.
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+    #[command(flatten)]
+    bpf: BpfArgs,
+}
+
+/// All findings.
+#[derive(Debug, Serialize)]
+struct Findings {
+    kernel: String,
+    /// What memory and inode events will come from; `none` means the timer.
+    memory: &'static str,
+    inodes: &'static str,
+    checks: Vec<Check>,
+    facts: Facts,
+}
+
+pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
+    let findings = checks::examine(&args.bpf.options());
+    match args.output {
+        Output::Text => print::text(&findings),
+        Output::Json => {
+            let json = serde_json::to_string(&findings).map_err(|e| Failure::runtime(&e))?;
+            println!("{json}");
+        }
+    }
+    Ok(findings.exit())
+}
+
+impl Findings {
+    fn exit(&self) -> Exit {
+        if self
+            .checks
+            .iter()
+            .any(|check| check.state == checks::State::NoPrivilege)
+        {
+            Exit::Privilege
+        } else if self.memory == "none" {
+            Exit::FallbackOnly
+        } else {
+            Exit::Good
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The findings for people: one line each, the fix below it.
+
+use super::Findings;
+use super::checks::State;
+
+pub(super) fn text(findings: &Findings) {
+    println!("kernel {}", findings.kernel);
+    println!("memory events from: {}", source(findings.memory));
+    println!("inode events from:  {}", source(findings.inodes));
+    let mut area = "";
+    for check in &findings.checks {
+        if check.area != area {
+            area = check.area;
+            println!("\n{area}");
+        }
+        println!(
+            "  {} {:<40} {}",
+            mark(check.state),
+            check.item,
+            check.detail
+        );
+        if let Some(fix) = &check.fix {
+            println!("  {:>6} fix: {fix}", "");
+        }
+    }
+}
+
+fn source(rung: &str) -> String {
+    if rung == "none" {
+        "none: looking on a timer".to_owned()
+    } else {
+        rung.to_owned()
+    }
+}
+
+fn mark(state: State) -> &'static str {
+    match state {
+        State::Used => "[ ok ]",
+        State::Spare => "[ -- ]",
+        State::Absent => "[ no ]",
+        State::NoPrivilege => "[priv]",
+    }
+}

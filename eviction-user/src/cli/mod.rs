@@ -1,0 +1,101 @@
+//! The command line: parses, wires the adapters, reports. Exit codes are in [`exit`].
+
+mod doctor;
+mod exit;
+mod run;
+mod source;
+mod stop;
+mod trace;
+
+pub use exit::Exit;
+
+use crate::telemetry::logging::{self, LogFormat};
+use clap::{Parser, Subcommand};
+
+/// Watches a node's memory and inodes with eBPF and evicts one well-chosen workload before the kernel's
+/// OOM killer or a full file system strikes.
+///
+/// Exit codes: 0 good, 1 runtime failure, 2 usage or configuration, 3 only the fallback works,
+/// 4 privilege missing.
+#[derive(Debug, Parser)]
+#[command(name = "eviction", version, max_term_width = 100)]
+struct Args {
+    /// What to log on stderr: a level, or a filter in the syntax of RUST_LOG.
+    #[arg(long, global = true, env = "RUST_LOG", default_value = "info")]
+    log_level: String,
+    /// How to log.
+    #[arg(long, global = true, value_enum, default_value = "auto")]
+    log_format: LogFormat,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Watches and evicts.
+    Run(run::RunArgs),
+    /// Prints one line per kernel event; evicts nothing.
+    Trace(trace::TraceArgs),
+    /// Tells what this node offers, what will be used, and how to get what is missing.
+    Doctor(doctor::DoctorArgs),
+}
+
+/// Runs the program with the arguments of this process.
+pub fn main() -> Exit {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(e) => {
+            // Help and version come this way too, and are no errors. A closed pipe is none of ours.
+            let _ = e.print();
+            return if e.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Good
+            };
+        }
+    };
+    let done = logging::init(&args.log_level, args.log_format)
+        .map_err(|e| Failure::usage(&e))
+        .and_then(|()| match args.command {
+            Command::Run(args) => run::run(&args),
+            Command::Trace(args) => trace::trace(&args),
+            Command::Doctor(args) => doctor::doctor(&args),
+        });
+    match done {
+        Ok(exit) => exit,
+        Err(failure) => {
+            eprintln!("error: {}", failure.text);
+            failure.exit
+        }
+    }
+}
+
+/// Why a command ends early: what to say, and with which code.
+#[derive(Debug)]
+struct Failure {
+    text: String,
+    exit: Exit,
+}
+
+impl Failure {
+    fn usage(error: &impl std::fmt::Display) -> Self {
+        Self {
+            text: error.to_string(),
+            exit: Exit::Usage,
+        }
+    }
+
+    fn runtime(error: &impl std::fmt::Display) -> Self {
+        Self {
+            text: error.to_string(),
+            exit: Exit::Runtime,
+        }
+    }
+
+    fn privilege(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            exit: Exit::Privilege,
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! `eviction trace`: one line per kernel event. Arms a step ahead, again and again, and evicts nothing.
+
+use super::source::{self, BpfArgs};
+use super::{Exit, Failure, stop};
+use crate::agent;
+use crate::bpf::{AttachOptions, KernelEvents, Wanted};
+use crate::model::Quantity;
+use crate::ports::{Distance, PressureEvent, PressureSource, Watch};
+use crate::sys::cgroup::{CgroupDir, CgroupNames, GroupMemoryReader, Hierarchy, PAGE_SIZE};
+use crate::sys::clock;
+use crate::sys::filesystem::FileSystem;
+use crate::telemetry::record::{Output, wall_clock};
+use bytesize::ByteSize;
+use clap::Args;
+use serde_json::json;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+#[derive(Debug, Args)]
+pub(super) struct TraceArgs {
+    /// Only memory charged in this cgroup and below. Default: the whole node.
+    #[arg(long, value_name = "CGROUP")]
+    root: Option<PathBuf>,
+    /// A path on a file system whose new inodes are traced too.
+    #[arg(long, value_name = "PATH")]
+    nodefs: Option<PathBuf>,
+    /// An event each time so much memory has been charged.
+    #[arg(long, value_name = "QUANTITY", default_value = "16Mi", value_parser = step)]
+    memory_step: i64,
+    /// An event each time so many inodes have been made.
+    #[arg(long, value_name = "QUANTITY", default_value = "100", value_parser = step)]
+    inode_step: i64,
+    /// Stop after so many events.
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+    /// Stop after so long.
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<u64>,
+    /// How the events are printed.
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+    #[command(flatten)]
+    bpf: BpfArgs,
+}
+
+fn step(text: &str) -> Result<i64, String> {
+    let quantity: Quantity = text.parse().map_err(|e| format!("{e}"))?;
+    if quantity.value() > 0 {
+        Ok(quantity.value())
+    } else {
+        Err("must be more than 0".to_owned())
+    }
+}
+
+pub(super) fn trace(args: &TraceArgs) -> Result<Exit, Failure> {
+    let hierarchy = Hierarchy::detect().map_err(|e| Failure::runtime(&e))?;
+    let group = match &args.root {
+        Some(root) => {
+            let group = CgroupDir::open(&hierarchy.resolve(root))
+                .map_err(|e| Failure::usage(&format!("--root: {e}; name an existing cgroup")))?;
+            let reader = GroupMemoryReader::open(&group, hierarchy.version)
+                .map_err(|e| Failure::usage(&format!("--root: no memory controller there: {e}")))?;
+            Some((group.id(), reader))
+        }
+        None => None,
+    };
+    let nodefs = args
+        .nodefs
+        .as_deref()
+        .map(FileSystem::at)
+        .transpose()
+        .map_err(|e| Failure::usage(&format!("--nodefs: {e}")))?;
+    let tracer = Tracer {
+        wanted: Wanted {
+            node_memory: group.is_none(),
+            group_memory: group.as_ref().map(|(id, _)| *id),
+            inodes: nodefs.map(|fs| fs.device),
+        },
+        group: group.map(|(_, reader)| reader),
+        memory_step: args.memory_step.max(PAGE_SIZE as i64),
+        inode_step: args.inode_step,
+        left: args.count,
+        output: args.output,
+        names: CgroupNames::new(hierarchy),
+    };
+    let options = args.bpf.options();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let thread = agent::start(async move || tracer.run(&options, stopped).await)
+        .map_err(|e| Failure::runtime(&e))?;
+    stop::wait_for(&thread, args.seconds.map(Duration::from_secs))
+        .map_err(|e| Failure::runtime(&e))?;
+    // It may have ended by itself, having seen as many events as were asked for.
+    let _ = stop.send(());
+    match thread.join() {
+        Ok(done) => done.map_err(|e| Failure::runtime(&e))?,
+        Err(_) => Err(Failure::runtime(
+            &"the tracing thread ended unexpectedly; see the message above",
+        )),
+    }
+}
+
+struct Tracer {
+    wanted: Wanted,
+    group: Option<GroupMemoryReader>,
+    memory_step: i64,
+    inode_step: i64,
+    /// Events still to be printed; `None`: no end.
+    left: Option<u64>,
+    output: Output,
+    names: CgroupNames,
+}
+
+impl Tracer {
+    async fn run(
+        mut self,
+        options: &AttachOptions,
+        stopped: oneshot::Receiver<()>,
+    ) -> Result<Exit, Failure> {
+        let mut attached = source::attach(options);
+        let report = attached.report().clone();
+        if !report.memory.is_attached() && !report.inodes.is_attached() {
+            let text = "no eBPF hook can be attached here, so there is nothing to trace; `eviction doctor` says why";
+            return Err(Failure {
+                text: text.to_owned(),
+                exit: Exit::FallbackOnly,
+            });
+        }
+        tracing::info!(
+            memory = report.memory.source(),
+            inodes = report.inodes.source(),
+            "tracing"
+        );
+        let log = attached.log_reader();
+        let mut events =
+            KernelEvents::open(attached, &self.wanted, None).map_err(|e| Failure::runtime(&e))?;
+        let logging = async {
+            match log {
+                Some(log) => drop(log.run().await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            done = self.print_all(&mut events) => done.map_err(|e| Failure::runtime(&e))?,
+            () = logging => {}
+            // Also a sender that is gone means the end.
+            _ = stopped => {}
+        }
+        let lost = events.lost_events();
+        if lost > 0 {
+            tracing::warn!(lost, "events were lost");
+        }
+        Ok(Exit::Good)
+    }
+
+    async fn print_all(&mut self, events: &mut KernelEvents) -> io::Result<()> {
+        let mut out = io::stdout();
+        events.mark();
+        Watch::ALL
+            .into_iter()
+            .for_each(|watch| self.arm(events, watch));
+        while self.left != Some(0) {
+            let event = events.next().await;
+            events.mark();
+            self.arm(events, event.watch);
+            let line = self.line(&event);
+            // A reader that has seen enough (`| head`) is no failure.
+            if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
+                return Ok(());
+            }
+            self.left = self.left.map(|left| left - 1);
+        }
+        Ok(())
+    }
+
+    /// The next line is a step away from here, wherever here is.
+    fn arm(&self, events: &mut KernelEvents, watch: Watch) {
+        let left = if watch.is_memory() {
+            self.memory_step
+        } else {
+            self.inode_step
+        };
+        let usage = self
+            .group
+            .as_ref()
+            .filter(|_| watch == Watch::GroupMemory)
+            .and_then(|g| g.usage().ok());
+        let level = usage.map(|usage| usage.saturating_add_signed(left));
+        // It is armed also when a step went by meanwhile; from a new mark the count is exact again.
+        if !events.arm(watch, Distance { left, level }) {
+            events.mark();
+            events.arm(watch, Distance { left, level });
+        }
+    }
+
+    fn line(&mut self, event: &PressureEvent) -> String {
+        let kind = if event.watch.is_memory() {
+            "memory"
+        } else {
+            "inode"
+        };
+        let group = self
+            .names
+            .name(event.cgroup)
+            .unwrap_or("unknown")
+            .to_owned();
+        match self.output {
+            Output::Text => {
+                let amount = if event.watch.is_memory() {
+                    ByteSize::b(event.amount.saturating_mul(PAGE_SIZE)).to_string()
+                } else {
+                    event.amount.to_string()
+                };
+                format!("{} {kind:<6} {amount:>10} {} pid {} {group}", wall_clock(event.time), event.rung, event.pid)
+            }
+            Output::Json => json!({
+                "time": wall_clock(event.time),
+                "t_ns": event.time.as_nanos(),
+                "kind": kind,
+                "cgroup": group,
+                "cgroup_id": event.cgroup,
+                "amount": event.amount,
+                "unit": if event.watch.is_memory() { "pages" } else { "inodes" },
+                "rung": event.rung,
+                "pid": event.pid,
+                "notify_us": u64::try_from(clock::elapsed_since(event.time).as_micros()).unwrap_or(u64::MAX),
+            })
+            .to_string(),
+        }
+    }
+}
