@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 use eviction_tests::scenario::demo::{Demo, inode_faults, memory_faults, right_victim};
-use eviction_tests::scenario::{Events, InodeStory, MemoryStory, Programs};
+use eviction_tests::scenario::{Events, InodeStory, MemoryStory, Programs, interrupt};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,24 +28,43 @@ enum Story {
     Demo,
     /// A memory hog in an emulated guest.
     GuestMemory {
-        #[arg(long)]
-        timer: bool,
-        /// The rung that must have led to the decision.
-        #[arg(long)]
-        expect_source: String,
+        #[command(flatten)]
+        how: How,
     },
     /// An inode hog in an emulated guest, on a ready ext4 image.
     GuestInodes {
         image: PathBuf,
-        #[arg(long)]
-        timer: bool,
-        #[arg(long)]
-        expect_source: String,
+        #[command(flatten)]
+        how: How,
     },
+}
+
+#[derive(Debug, clap::Args)]
+struct How {
+    /// Without eBPF.
+    #[arg(long)]
+    timer: bool,
+    /// Use only these hooks (`eviction run --rungs`).
+    #[arg(long)]
+    rungs: Option<String>,
+    /// What must have led to the decision.
+    #[arg(long)]
+    expect_source: String,
+}
+
+impl How {
+    fn events(&self) -> Events {
+        match &self.rungs {
+            Some(rungs) => Events::Rungs(rungs.clone()),
+            None if self.timer => Events::Timer,
+            None => Events::Auto,
+        }
+    }
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
+    interrupt::catch()?;
     let own = std::env::current_exe()?;
     let programs = Programs::in_folder(own.parent().unwrap_or(&own));
     let (report, faults) = match args.story {
@@ -57,11 +76,8 @@ fn main() -> anyhow::Result<ExitCode> {
             })?;
             (demo.json(), demo.faults())
         }
-        Story::GuestMemory {
-            timer,
-            expect_source,
-        } => {
-            let outcome = MemoryStory::guest(events(timer)).run(&programs)?;
+        Story::GuestMemory { how } => {
+            let outcome = MemoryStory::guest(how.events()).run(&programs)?;
             // Times mean nothing under emulation: what counts is who died, by which rung, and no OOM kill.
             let mut faults = right_victim("memory", &outcome.victim, outcome.siblings_alive);
             if outcome.oom_kills > 0 {
@@ -71,30 +87,22 @@ fn main() -> anyhow::Result<ExitCode> {
                         .filter(|f| f.contains("OOM")),
                 );
             }
-            faults.extend(wrong_source(&outcome.source, &expect_source));
+            faults.extend(wrong_source(&outcome.source, &how.expect_source));
             (serde_json::to_value(&outcome)?, faults)
         }
-        Story::GuestInodes {
-            image,
-            timer,
-            expect_source,
-        } => {
-            let outcome = InodeStory::guest(image, events(timer)).run(&programs)?;
+        Story::GuestInodes { image, how } => {
+            let outcome = InodeStory::guest(image, how.events()).run(&programs)?;
             let mut faults = right_victim("inodes", &outcome.victim, outcome.siblings_alive);
             faults.extend(
                 inode_faults(&outcome)
                     .into_iter()
                     .filter(|f| f.contains("ENOSPC")),
             );
-            faults.extend(wrong_source(&outcome.source, &expect_source));
+            faults.extend(wrong_source(&outcome.source, &how.expect_source));
             (serde_json::to_value(&outcome)?, faults)
         }
     };
     Ok(verdict(args.output, &report, &faults))
-}
-
-fn events(timer: bool) -> Events {
-    if timer { Events::Timer } else { Events::Auto }
 }
 
 fn wrong_source(source: &str, expected: &str) -> Option<String> {

@@ -147,17 +147,11 @@ pub fn is_ebpf_rung(source: &str) -> bool {
 }
 
 fn memory_timeline(outcome: &MemoryOutcome) -> Vec<String> {
-    let mut lines = vec![at(
-        outcome.crossing_ns,
-        outcome.crossing_ns,
-        "crossing",
-        "the hog touches the page that crosses the line",
-    )];
-    lines.extend(records(&outcome.records, outcome.crossing_ns));
+    let mut lines = timeline(&outcome.records, outcome.crossing_ns);
     lines.push(format!(
         "   overshoot past the line: {:.1} MiB; event to SIGKILL: {}; OOM kills: {}; siblings alive: {}",
         outcome.overshoot_bytes as f64 / f64::from(1 << 20),
-        outcome.event_to_kill_us.map_or("none".to_owned(), |us| format!("{us} us")),
+        micros(outcome.event_to_kill_us),
         outcome.oom_kills,
         yes(outcome.siblings_alive),
     ));
@@ -165,26 +159,20 @@ fn memory_timeline(outcome: &MemoryOutcome) -> Vec<String> {
 }
 
 fn inode_timeline(outcome: &InodeOutcome) -> Vec<String> {
-    let mut lines = vec![at(
-        outcome.crossing_ns,
-        outcome.crossing_ns,
-        "crossing",
-        "the hog makes the file that crosses the line",
-    )];
-    lines.extend(records(&outcome.records, outcome.crossing_ns));
+    let mut lines = timeline(&outcome.records, outcome.crossing_ns);
     lines.push(format!(
         "   inodes free when the hog was gone: {} (line: {}); event to SIGKILL: {}; ENOSPC: {}; siblings alive: {}",
         outcome.inodes_free,
         outcome.threshold,
-        outcome.event_to_kill_us.map_or("none".to_owned(), |us| format!("{us} us")),
+        micros(outcome.event_to_kill_us),
         yes(outcome.enospc),
         yes(outcome.siblings_alive),
     ));
     lines
 }
 
-/// The last event before the decision, and all that follows.
-fn records(all: &[Record], crossing_ns: u64) -> Vec<String> {
+/// The crossing, the last event before the decision, and all that follows.
+fn timeline(all: &[Record], crossing_ns: Option<u64>) -> Vec<String> {
     let Some(decision) = all.iter().position(|r| r.kind() == "decision") else {
         return Vec::new();
     };
@@ -192,10 +180,19 @@ fn records(all: &[Record], crossing_ns: u64) -> Vec<String> {
         .iter()
         .rposition(|r| r.kind() == "event")
         .unwrap_or(decision);
-    all[event..]
-        .iter()
-        .flat_map(|record| told(record, crossing_ns))
-        .collect()
+    let zero = crossing_ns.unwrap_or_else(|| all[event].t_ns());
+    let crossing = match crossing_ns {
+        Some(_) => "the hog's own count is at the line",
+        // Page tables and what a CPU charges ahead belong to the cgroup too, so it crosses a little earlier.
+        None => "seen by the kernel before the hog's own count came to the line",
+    };
+    let mut lines = vec![at(zero, zero, "crossing", crossing)];
+    lines.extend(all[event..].iter().flat_map(|record| told(record, zero)));
+    lines
+}
+
+fn micros(us: Option<u64>) -> String {
+    us.map_or("none".to_owned(), |us| format!("{us} us"))
 }
 
 fn told(record: &Record, zero: u64) -> Vec<String> {

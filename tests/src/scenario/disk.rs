@@ -38,15 +38,20 @@ impl Disk {
         Self::mount(&image, folder)
     }
 
-    /// Mounts an image that was made elsewhere (a guest has no mkfs).
+    /// Mounts an image file or block device that was made elsewhere (a guest has no mkfs).
     pub fn mount(image: &Path, folder: &Path) -> Result<Self, DiskError> {
         let mount = folder.join("disk");
         std::fs::create_dir_all(&mount).map_err(|source| DiskError::Io {
             path: mount.clone(),
             source,
         })?;
+        let options = if image.starts_with("/dev") {
+            "rw"
+        } else {
+            "loop"
+        };
         run(Command::new("mount")
-            .args(["-t", "ext4", "-o", "loop"])
+            .args(["-t", "ext4", "-o", options])
             .arg(image)
             .arg(&mount))?;
         Ok(Self { mount })

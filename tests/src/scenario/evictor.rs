@@ -1,6 +1,6 @@
 //! `eviction run` as a child process, and the JSON records it prints.
 
-use super::Programs;
+use super::{Programs, interrupt, wait_until};
 use crate::load::now_ns;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -9,6 +9,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
+
+/// How soon Ctrl-C is noticed.
+const SLICE: Duration = Duration::from_millis(100);
 
 /// One record, as printed.
 #[derive(Debug, Clone)]
@@ -110,23 +113,27 @@ impl Evictor {
         let until = now_ns() + limit.as_nanos() as u64;
         loop {
             let left = Duration::from_nanos(until.saturating_sub(now_ns()));
-            match self.lines.recv_timeout(left) {
-                Ok(record) => {
-                    self.seen.push(record.clone());
-                    if kinds.contains(&record.kind()) {
-                        return Ok(record);
+            if !interrupt::happened() && !left.is_zero() {
+                match self.lines.recv_timeout(left.min(SLICE)) {
+                    Ok(record) => {
+                        self.seen.push(record.clone());
+                        if kinds.contains(&record.kind()) {
+                            return Ok(record);
+                        }
+                        continue;
                     }
-                }
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    let seen = self.seen.iter().map(|r| r.0.to_string()).collect();
-                    return Err(EvictorError::Missing {
-                        wanted: kinds.join(" or "),
-                        limit,
-                        seen,
-                        stderr: self.end(),
-                    });
+                    Err(RecvTimeoutError::Timeout) => continue,
+                    Err(RecvTimeoutError::Disconnected) => {}
                 }
             }
+            let seen = self.seen.iter().map(|r| r.0.to_string()).collect();
+            let wanted = kinds.join(" or ");
+            return Err(EvictorError::Missing {
+                wanted,
+                limit,
+                seen,
+                stderr: self.end(),
+            });
         }
     }
 
@@ -139,12 +146,19 @@ impl Evictor {
         self.seen.iter().filter(move |r| r.kind() == kind)
     }
 
-    /// Stops it as a service manager would; its stderr.
-    pub fn end(&mut self) -> String {
+    /// Stops it as a service manager would: its exit code (`None`: it did not end in time, or by a signal) and stderr.
+    pub fn terminate(&mut self, limit: Duration) -> std::io::Result<(Option<i32>, String)> {
         if let Ok(pid) = i32::try_from(self.process.id()) {
-            // It may have ended by itself: then there is nobody to tell.
-            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+            kill(Pid::from_raw(pid), Signal::SIGTERM)?;
         }
+        let ended = wait_until(limit, || self.process.try_wait().ok().flatten());
+        let code = ended.and_then(|status| status.code());
+        Ok((code, self.end()))
+    }
+
+    /// Ends it, whatever it does; its stderr.
+    fn end(&mut self) -> String {
+        let _ = self.process.kill();
         let mut text = String::new();
         if let Some(mut stderr) = self.process.stderr.take() {
             let _ = stderr.read_to_string(&mut text);

@@ -29,8 +29,9 @@ pub struct InodeOutcome {
     /// Inodes left when the hog was gone, and the line.
     pub inodes_free: u64,
     pub threshold: u64,
+    /// When the hog's own count came to the line; `None`: it was stopped before.
     #[serde(skip)]
-    pub crossing_ns: u64,
+    pub crossing_ns: Option<u64>,
     #[serde(skip)]
     pub records: Vec<Record>,
 }
@@ -104,7 +105,7 @@ impl InodeStory {
             siblings_alive: calm.is_alive(),
             inodes_free: disk.inodes()?.1,
             threshold,
-            crossing_ns: hog.page().mark_ns.load(Ordering::Acquire),
+            crossing_ns: hog.crossing_ns(),
             records: evictor.seen.clone(),
         })
     }
@@ -116,8 +117,8 @@ impl InodeStory {
             format!("--eviction-hard=nodefs.inodesFree<{}%", self.percent),
             format!("--nodefs={}", disk.path().display()),
         ];
+        args.extend(self.events.argument());
         if self.events == Events::Timer {
-            args.push("--events=timer".to_owned());
             // Without eBPF nobody counts inodes per cgroup: the user has to say where each one's files lie.
             args.extend(
                 ["hog", "calm"].map(|name| {

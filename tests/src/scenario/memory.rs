@@ -4,20 +4,32 @@
 use super::{Evictor, Programs, Record, TestTree, Workload, wait_until};
 use anyhow::{Context, Result};
 use serde::Serialize;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
 /// What tells the evictor to look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Events {
     /// The best that this kernel offers.
     Auto,
+    /// These hooks only.
+    Rungs(String),
     /// No eBPF: the adaptive timer.
     Timer,
     /// Nothing but the monitoring interval, as the kubelet does.
     None,
+}
+
+impl Events {
+    pub(super) fn argument(&self) -> Option<String> {
+        match self {
+            Self::Auto => None,
+            Self::Rungs(rungs) => Some(format!("--rungs={rungs}")),
+            Self::Timer => Some("--events=timer".to_owned()),
+            Self::None => Some("--events=none".to_owned()),
+        }
+    }
 }
 
 /// The sizes, in MiB, and the hog's rate.
@@ -78,8 +90,9 @@ pub struct MemoryOutcome {
     pub oom_kills: u64,
     pub siblings_alive: bool,
     pub sample_age_us: Option<u64>,
+    /// When the hog's own count came to the line; `None`: it was stopped before.
     #[serde(skip)]
-    pub crossing_ns: u64,
+    pub crossing_ns: Option<u64>,
     #[serde(skip)]
     pub records: Vec<Record>,
     #[serde(skip)]
@@ -145,7 +158,7 @@ impl MemoryStory {
             oom_kills: tree.oom_kills()?,
             siblings_alive: important.is_alive() && calm.is_alive(),
             sample_age_us: decision.as_ref().and_then(|d| d.number("sample_age_us")),
-            crossing_ns: hog.page().mark_ns.load(Ordering::Acquire),
+            crossing_ns: hog.crossing_ns(),
             hog_peak_bytes: hog.done(),
             records: evictor.seen.clone(),
         })
@@ -161,11 +174,7 @@ impl MemoryStory {
             ),
             format!("--workload=important:request={}Mi", self.important_request),
         ];
-        match self.events {
-            Events::Auto => {}
-            Events::Timer => args.push("--events=timer".to_owned()),
-            Events::None => args.push("--events=none".to_owned()),
-        }
+        args.extend(self.events.argument());
         args.extend(self.extra_args.iter().cloned());
         args
     }

@@ -5,6 +5,7 @@ pub mod demo;
 mod disk;
 mod evictor;
 mod inodes;
+pub mod interrupt;
 mod memory;
 mod tree;
 mod workload;
@@ -35,14 +36,14 @@ impl Programs {
     }
 }
 
-/// Asks every few milliseconds until `found` says yes; `None` when `limit` has passed.
+/// Asks every few milliseconds until `found` says yes; `None` when `limit` has passed, or on Ctrl-C.
 pub fn wait_until<T>(limit: Duration, mut found: impl FnMut() -> Option<T>) -> Option<T> {
     let began = crate::load::now_ns();
     loop {
         if let Some(value) = found() {
             return Some(value);
         }
-        if crate::load::now_ns() - began > limit.as_nanos() as u64 {
+        if interrupt::happened() || crate::load::now_ns() - began > limit.as_nanos() as u64 {
             return None;
         }
         std::thread::sleep(Duration::from_millis(2));

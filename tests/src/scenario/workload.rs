@@ -55,6 +55,11 @@ impl Workload {
         self.page().done.load(Ordering::Acquire)
     }
 
+    /// When the load came to its mark.
+    pub fn crossing_ns(&self) -> Option<u64> {
+        Some(self.page().mark_ns.load(Ordering::Acquire)).filter(|&ns| ns > 0)
+    }
+
     /// Waits until the load has come to `done`.
     pub fn reaches(&mut self, done: u64, limit: Duration) -> Result<()> {
         if wait_until(limit, || (self.done() >= done).then_some(())).is_none() {

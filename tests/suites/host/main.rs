@@ -1,31 +1,19 @@
 //! Suite `host`: the built program on this machine, natively.
 
-use std::process::{Command, ExitCode};
+mod command_line;
+mod observe;
+mod program;
+mod stories;
 
-use anyhow::{Context, Result, bail};
+use std::process::ExitCode;
+
 use eviction_tests::suite::{self, Case};
 
 fn main() -> ExitCode {
-    suite::main(vec![Case::new(
-        "the release binary needs no shared library",
-        is_static,
-    )])
-}
-
-/// It has to run on any node, and in guests that hold nothing but busybox.
-fn is_static() -> Result<()> {
-    let eviction = suite::programs()?.join("eviction");
-    let headers = Command::new("readelf")
-        .args(["--program-headers", "--wide"])
-        .arg(&eviction)
-        .output()
-        .context("readelf does not start")?;
-    let headers = String::from_utf8_lossy(&headers.stdout);
-    if !headers.contains("LOAD") {
-        bail!("{} is no ELF program", eviction.display());
-    }
-    if headers.contains("INTERP") {
-        bail!("{} asks for a dynamic loader", eviction.display());
-    }
-    Ok(())
+    let mut cases: Vec<Case> = Vec::new();
+    cases.extend(program::cases());
+    cases.extend(command_line::cases());
+    cases.extend(observe::cases());
+    cases.extend(stories::cases());
+    suite::main(cases)
 }

@@ -1,0 +1,85 @@
+//! The demo's stories with its assertions, and the same without eBPF.
+
+use anyhow::{Result, bail};
+use eviction_tests::scenario::demo::{inode_faults, memory_faults, right_victim};
+use eviction_tests::scenario::{Events, InodeStory, MemoryStory, Programs};
+use eviction_tests::suite::{self, Case, Outcome};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("a memory hog dies in time, nobody else does", memory),
+        Case::new(
+            "without events and with a 10 s cycle the OOM killer comes first",
+            control,
+        ),
+        Case::new("an inode hog dies before the file system is full", inodes),
+        Case::new("without eBPF a slow memory hog dies in time", slow_memory),
+        Case::new("without eBPF a slow inode hog dies in time", slow_inodes),
+    ]
+}
+
+fn programs() -> Result<Programs> {
+    Ok(Programs::in_folder(&suite::programs()?))
+}
+
+fn judged(faults: Vec<String>, note: String) -> Result<Outcome> {
+    if faults.is_empty() {
+        Ok(Outcome::Noted(note))
+    } else {
+        bail!(faults.join("\n"))
+    }
+}
+
+fn memory() -> Result<Outcome> {
+    let outcome = MemoryStory::native(Events::Auto).run(&programs()?)?;
+    let us = outcome.event_to_kill_us.unwrap_or(0);
+    judged(
+        memory_faults(&outcome),
+        format!("{us} us from event to SIGKILL, by {}", outcome.source),
+    )
+}
+
+fn control() -> Result<()> {
+    let outcome = MemoryStory::native(Events::None).run(&programs()?)?;
+    if outcome.oom_kills == 0 {
+        bail!("no OOM kill: {outcome:?}");
+    }
+    Ok(())
+}
+
+fn inodes() -> Result<Outcome> {
+    let outcome = InodeStory::native(Events::Auto).run(&programs()?)?;
+    judged(
+        inode_faults(&outcome),
+        format!("{} inodes free, by {}", outcome.inodes_free, outcome.source),
+    )
+}
+
+fn slow_memory() -> Result<Outcome> {
+    let story = MemoryStory {
+        rate: 50,
+        ..MemoryStory::native(Events::Timer)
+    };
+    let outcome = story.run(&programs()?)?;
+    let mut faults = right_victim("memory", &outcome.victim, outcome.siblings_alive);
+    if outcome.oom_kills > 0 || outcome.source != "timer" {
+        faults.push(format!("{outcome:?}"));
+    }
+    judged(
+        faults,
+        format!("{} KiB past the line", outcome.overshoot_bytes >> 10),
+    )
+}
+
+fn slow_inodes() -> Result<Outcome> {
+    let story = InodeStory {
+        rate: 20_000,
+        ..InodeStory::native(Events::Timer)
+    };
+    let outcome = story.run(&programs()?)?;
+    let mut faults = right_victim("inodes", &outcome.victim, outcome.siblings_alive);
+    if outcome.enospc || outcome.source != "timer" {
+        faults.push(format!("{outcome:?}"));
+    }
+    judged(faults, format!("{} inodes free", outcome.inodes_free))
+}
