@@ -54,6 +54,8 @@ pub struct Summary {
     pub memory_stall_percent: Option<f32>,
     /// Reclaimable page cache that the working set still counts, for the reclaim-aware figure.
     pub reclaimable_cache: Option<u64>,
+    /// Free swap, for the figure that counts it.
+    pub swap_free: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::additions::exclusion::Exclusions;
-use super::additions::reclaim_aware::MemoryFigure;
+use super::additions::memory_figure::MemoryFigure;
 use super::conditions::{self, LastObserved};
 use super::thresholds::{self, FirstObserved, Line};
 use super::{containerfs, local_storage, message, priority, rank, reclaim};
@@ -37,7 +37,7 @@ impl Settings {
             transition_period: Span::from_secs(300),
             max_pod_grace_secs: 0,
             local_storage_isolation: true,
-            memory_figure: MemoryFigure::Kubelet,
+            memory_figure: MemoryFigure::KUBELET,
         }
     }
 

@@ -11,8 +11,8 @@ use num_bigint::{BigInt, Sign};
 const NANO_PLACES: u32 = 9;
 
 /// Powers of ten beyond this are clamped when an amount must be materialised: no real quantity is
-/// near, and an exponent of a billion must not allocate a gigabyte.
-const MAX_SCALE: i32 = 60;
+/// near, and an exponent of a billion must not take a gigabyte.
+const MAX_SCALE: i32 = 1_000;
 
 #[derive(Debug, Clone)]
 pub(super) enum Amount {

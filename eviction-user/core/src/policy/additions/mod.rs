@@ -1,9 +1,9 @@
 //! What we add to the kubelet's policy. Each is off by default, so that the default is the kubelet.
 
 pub mod exclusion;
+pub mod memory_figure;
 pub mod pace;
 pub mod protection;
-pub mod reclaim_aware;
 pub mod stall_guard;
 pub mod victim_size;
 

@@ -1,0 +1,102 @@
+//! Which memory counts as available: the kubelet's figure, or one that looks further.
+
+use super::super::observe;
+use crate::model::{Observations, Signal, Summary};
+
+/// What `memory.available` counts beside the kubelet's figure (capacity minus working set).
+/// The default is that figure alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryFigure {
+    /// Page cache that could be reclaimed; the working set counts the active part as used (user
+    /// cases 14 and 15).
+    pub with_reclaimable_cache: bool,
+    /// Free swap (user case 7).
+    pub with_free_swap: bool,
+}
+
+impl MemoryFigure {
+    pub const KUBELET: Self = Self {
+        with_reclaimable_cache: false,
+        with_free_swap: false,
+    };
+
+    /// What is observed of a summary. What was not measured adds nothing.
+    pub fn observe(self, summary: &Summary) -> Observations {
+        let mut observations = observe::observations(summary);
+        if self == Self::KUBELET {
+            return observations;
+        }
+        if let Some(memory) = observations.get(Signal::MemoryAvailable) {
+            let mut memory = *memory;
+            if self.with_reclaimable_cache {
+                // Never more than there is, whatever two sources say at different moments.
+                let with_cache = memory
+                    .available
+                    .saturating_add(signed(summary.reclaimable_cache));
+                memory.available = memory.available.max(with_cache.min(memory.capacity));
+            }
+            if self.with_free_swap {
+                memory.available = memory.available.saturating_add(signed(summary.swap_free));
+            }
+            observations.set(Signal::MemoryAvailable, memory);
+        }
+        observations
+    }
+}
+
+fn signed(bytes: Option<u64>) -> i64 {
+    i64::try_from(bytes.unwrap_or(0)).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::MemoryStats;
+
+    fn available(figure: MemoryFigure, cache: Option<u64>, swap: Option<u64>) -> i64 {
+        let memory = MemoryStats {
+            available: Some(100),
+            working_set: Some(900),
+            ..MemoryStats::default()
+        };
+        let summary = Summary {
+            memory: Some(memory),
+            reclaimable_cache: cache,
+            swap_free: swap,
+            ..Summary::default()
+        };
+        figure
+            .observe(&summary)
+            .get(Signal::MemoryAvailable)
+            .unwrap()
+            .available
+    }
+
+    const WITH_CACHE: MemoryFigure = MemoryFigure {
+        with_reclaimable_cache: true,
+        with_free_swap: false,
+    };
+    const WITH_SWAP: MemoryFigure = MemoryFigure {
+        with_reclaimable_cache: false,
+        with_free_swap: true,
+    };
+
+    #[test]
+    fn case_14_reclaimable_cache_counts_as_available_only_on_request() {
+        assert_eq!(available(MemoryFigure::KUBELET, Some(700), None), 100);
+        assert_eq!(available(WITH_CACHE, Some(700), None), 800);
+    }
+
+    #[test]
+    fn case_7_free_swap_counts_as_available_only_on_request() {
+        assert_eq!(available(MemoryFigure::KUBELET, None, Some(5_000)), 100);
+        assert_eq!(available(WITH_SWAP, None, Some(5_000)), 5_100);
+    }
+
+    #[test]
+    fn cache_never_exceeds_the_capacity_and_what_was_not_measured_adds_nothing() {
+        assert_eq!(available(WITH_CACHE, Some(u64::MAX), None), 1_000);
+        assert_eq!(available(WITH_CACHE, None, Some(5_000)), 100);
+        assert_eq!(available(WITH_SWAP, Some(700), None), 100);
+    }
+}

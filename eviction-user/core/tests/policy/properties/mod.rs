@@ -1,0 +1,4 @@
+mod engine;
+mod generate;
+mod ranking;
+mod texts;

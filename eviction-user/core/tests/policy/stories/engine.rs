@@ -1,0 +1,233 @@
+//! What the engine adds around the kubelet's cycle: time, failed kills, missing facts.
+
+use std::sync::Arc;
+
+use eviction_core::model::{
+    Action, Condition, ContainerStats, EmptyDir, FsLayout, FsStats, ObservedPod, Pod, PodStats,
+    Quantity, Signal, Span, Timestamp, Uid, Volume, VolumeSource, VolumeStats,
+};
+use eviction_core::policy::admission::Admission;
+use eviction_core::policy::cycle::LayoutUnknown;
+use eviction_core::policy::{EngineConfig, Input, Settings};
+
+use crate::fixture::{PLENTY, Story, hard, memory, pod, snapshot, soft, victims};
+
+fn memory_story() -> Story {
+    Story::new(vec![hard(Signal::MemoryAvailable, "100")])
+}
+
+#[test]
+fn case_49_after_a_kill_that_failed_the_next_candidate_has_its_turn() {
+    let mut story = memory_story();
+    let pods = [pod("a", 0, 300), pod("b", 0, 200)];
+    assert_eq!(story.victims(0, memory(50), &pods), ["a"]);
+    story.failed(1, "a");
+    assert!(story.engine.waiting().is_none());
+    assert_eq!(story.deadline(), Some(1), "measure again at once");
+    assert_eq!(story.victims(1, memory(50), &pods), ["b"]);
+}
+
+#[test]
+fn case_49_if_all_have_failed_the_first_one_is_tried_again() {
+    let mut story = memory_story();
+    let pods = [pod("a", 0, 300), pod("b", 0, 200)];
+    for (at, expected) in [(0, "a"), (1, "b"), (2, "a")] {
+        assert_eq!(story.victims(at, memory(50), &pods), [expected]);
+        story.failed(at, expected);
+    }
+}
+
+#[test]
+fn a_failed_candidate_is_passed_over_for_30_s_only() {
+    let mut story = memory_story();
+    let pods = [pod("a", 0, 300), pod("b", 0, 200)];
+    story.look(0, memory(50), &pods);
+    story.failed(1, "a");
+    assert_eq!(story.look(2, PLENTY, &pods).len(), 0);
+    assert_eq!(story.victims(30, memory(50), &pods), ["b"]);
+    story.failed(30, "b");
+    assert_eq!(story.victims(31, memory(50), &pods), ["a"]);
+}
+
+#[test]
+fn a_soft_threshold_waits_for_its_grace_and_the_engine_says_when_to_look() {
+    let mut story = Story::new(vec![soft(Signal::MemoryAvailable, "100", 90)]);
+    let pods = [pod("a", 0, 300)];
+    let actions = story.look(10, memory(50), &pods);
+    assert_eq!(
+        actions,
+        [Action::Conditions(vec![Condition::MemoryPressure])],
+        "raised at once"
+    );
+    assert_eq!(story.deadline(), Some(100));
+    assert_eq!(story.victims(99, memory(50), &pods), [""; 0]);
+    assert_eq!(story.victims(100, memory(50), &pods), ["a"]);
+}
+
+#[test]
+fn one_good_sample_restarts_a_soft_grace() {
+    let mut story = Story::new(vec![soft(Signal::MemoryAvailable, "100", 90)]);
+    let pods = [pod("a", 0, 300)];
+    story.look(0, memory(50), &pods);
+    story.look(89, memory(100), &pods);
+    assert_eq!(story.victims(90, memory(50), &pods), [""; 0]);
+    assert_eq!(story.victims(180, memory(50), &pods), ["a"]);
+}
+
+#[test]
+fn a_sample_that_fails_changes_nothing() {
+    let mut story = Story::new(vec![soft(Signal::MemoryAvailable, "100", 90)]);
+    let pods = [pod("a", 0, 300)];
+    story.look(0, memory(50), &pods);
+    story.now = 50;
+    assert_eq!(story.input(Input::SampleFailed { layout: None }), []);
+    assert_eq!(
+        story.victims(90, memory(50), &pods),
+        ["a"],
+        "the grace went on"
+    );
+}
+
+#[test]
+fn conditions_last_for_the_transition_period_and_turn_pods_away_meanwhile() {
+    let mut story = memory_story();
+    let best_effort = Pod::new(Uid::new("new"), "default", "new");
+    story.look(0, memory(50), &[]);
+    assert!(matches!(
+        story.engine.admit(&best_effort),
+        Admission::Reject { .. }
+    ));
+    assert_eq!(story.look(10, PLENTY, &[]), []);
+    assert_eq!(story.deadline(), Some(300));
+    assert_eq!(story.look(299, PLENTY, &[]), []);
+    assert_eq!(story.look(300, PLENTY, &[]), [Action::Conditions(vec![])]);
+    assert_eq!(story.engine.admit(&best_effort), Admission::Admit);
+    assert_eq!(story.deadline(), None);
+}
+
+#[test]
+fn without_the_layout_a_look_is_refused_and_nothing_is_remembered_of_it() {
+    let mut story = memory_story();
+    let mut look = snapshot(0, memory(50), &[pod("a", 0, 300)]);
+    look.layout = None;
+    let refused = story.engine.handle(
+        Timestamp::from_secs(0),
+        Input::Cycle(Arc::new(look.clone())),
+    );
+    assert_eq!(refused, Err(LayoutUnknown));
+    assert_eq!(story.engine.conditions(), []);
+    let failed = story.engine.handle(
+        Timestamp::from_secs(0),
+        Input::SampleFailed { layout: None },
+    );
+    assert_eq!(failed, Err(LayoutUnknown));
+    story.input(Input::SampleFailed {
+        layout: Some(FsLayout::default()),
+    });
+    assert_eq!(victims(&story.look_at(1, look)), ["a"], "known from now on");
+}
+
+#[test]
+fn containerfs_thresholds_follow_the_layout_and_act_from_the_second_look() {
+    let mut story = Story::new(vec![hard(Signal::NodeFsAvailable, "100")]);
+    assert_eq!(story.engine.thresholds().len(), 1);
+    story.look(0, PLENTY, &[]);
+    let signals: Vec<_> = story
+        .engine
+        .thresholds()
+        .iter()
+        .map(|threshold| threshold.signal)
+        .collect();
+    assert_eq!(
+        signals
+            .iter()
+            .filter(|signal| **signal == Signal::ContainerFsAvailable)
+            .count(),
+        2
+    );
+}
+
+#[test]
+fn several_pods_over_their_own_limits_go_at_once_and_all_are_waited_for() {
+    let over = |uid: &str| {
+        let dir = EmptyDir {
+            size_limit: Some(Quantity::binary(10)),
+            ..EmptyDir::default()
+        };
+        let volume = Volume {
+            name: "v".to_owned(),
+            source: VolumeSource::EmptyDir(dir),
+        };
+        let pod = Pod {
+            volumes: vec![volume],
+            ..Pod::new(Uid::new(uid), "default", uid)
+        };
+        let fs = FsStats {
+            used: Some(11),
+            ..FsStats::default()
+        };
+        let stats = PodStats {
+            volumes: vec![VolumeStats {
+                name: "v".to_owned(),
+                fs,
+            }],
+            containers: vec![ContainerStats::default()],
+            ..PodStats::default()
+        };
+        ObservedPod {
+            pod: Arc::new(pod),
+            stats: Some(stats),
+        }
+    };
+    let mut story = memory_story();
+    let pods = [over("a"), over("b")];
+    assert_eq!(
+        story.victims(0, memory(50), &pods),
+        ["a", "b"],
+        "before any threshold"
+    );
+    story.gone(1, "a");
+    assert_eq!(story.engine.waiting().unwrap().victims, [Uid::new("b")]);
+    assert_eq!(story.look(1, memory(50), &pods), []);
+    story.gone(2, "b");
+    assert!(story.engine.waiting().is_none());
+}
+
+#[test]
+fn an_outcome_nobody_waits_for_is_harmless() {
+    let mut story = memory_story();
+    assert_eq!(story.gone(0, "stranger"), []);
+    assert_eq!(story.failed(0, "stranger"), []);
+    assert_eq!(story.deadline(), None);
+    assert_eq!(story.reclaimed(0, None), []);
+}
+
+#[test]
+fn the_deadline_of_a_clean_up_can_be_given_as_an_input() {
+    let config = EngineConfig {
+        cleanup_timeout: Span::from_secs(5),
+        ..EngineConfig::with_thresholds(vec![hard(Signal::MemoryAvailable, "100")])
+    };
+    let mut story = Story::with(config);
+    story.look(0, memory(50), &[pod("a", 0, 300)]);
+    story.now = 4;
+    assert_eq!(story.input(Input::CleanupTimeout), []);
+    story.now = 5;
+    assert_eq!(
+        story.input(Input::CleanupTimeout),
+        [Action::CleanupTimedOut(vec![Uid::new("a")])]
+    );
+    assert_eq!(story.deadline(), Some(5));
+}
+
+#[test]
+fn with_nothing_to_watch_nothing_is_looked_at() {
+    let settings = Settings {
+        local_storage_isolation: false,
+        ..Settings::with_thresholds(vec![])
+    };
+    let mut story = Story::with_settings(settings);
+    let mut look = snapshot(0, memory(0), &[pod("a", 0, 300)]);
+    look.layout = None;
+    assert_eq!(story.look_at(0, look), []);
+}

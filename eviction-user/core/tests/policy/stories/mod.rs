@@ -1,0 +1,6 @@
+mod additions;
+mod disk;
+mod engine;
+mod figures;
+mod records;
+mod victims;
