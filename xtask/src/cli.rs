@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 use xtask::setup::GUEST_KERNELS;
+use xtask::suites::SUITES;
 use xtask::vm::CgroupVersion;
 
 /// Set-up, build, checks and tests of eviction.
@@ -27,12 +28,30 @@ pub(crate) enum Command {
     Build,
     /// Read the sources: formatting, lints, layers, sizes
     Check,
+    /// Run test suites, after the set-up they need; all of them without names
+    #[command(
+        after_help = "With CI=true a skip that tests/allowed-skips.toml does not list is a failure."
+    )]
+    Test(TestArgs),
     /// Boot a guest kernel with the built binary in it and run a command there
     #[command(
         after_help = "The guest is a busybox with `eviction` on its PATH. The command's exit code becomes ours; files it leaves in\n\
                             /out come back with --out. The console of the last guest stays in target/vm."
     )]
     Vm(VmArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TestArgs {
+    /// Suites to run, in their own order
+    #[arg(value_name = "SUITE", value_parser = PossibleValuesParser::new(SUITES.map(|suite| suite.name)))]
+    pub(crate) suites: Vec<String>,
+    /// List the suites
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Only tests with this in their names
+    #[arg(last = true, value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -13,5 +13,6 @@ pub mod clock;
 pub mod console;
 pub mod process;
 pub mod setup;
+pub mod suites;
 pub mod vm;
 pub mod workspace;

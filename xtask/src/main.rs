@@ -10,7 +10,7 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use xtask::workspace::Workspace;
-use xtask::{build, check, setup};
+use xtask::{build, check, setup, suites};
 
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
@@ -28,6 +28,8 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Setup { dry_run } => setup::run(&workspace, dry_run)?,
         Command::Build => build::run(&workspace)?,
         Command::Check => return Ok(check::run(&workspace)),
+        Command::Test(args) if args.list => suites::list(),
+        Command::Test(args) => return suites::run(&workspace, &args.suites, &args.filter),
         Command::Vm(args) => return guest::run(&workspace, args),
     }
     Ok(ExitCode::SUCCESS)

@@ -2,9 +2,10 @@
 //! A failure always carries the command line, the exit status and the end of what the program said.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -85,10 +86,7 @@ pub fn run_logged(command: &mut Command, log: &Path) -> Result<(), ProcessError>
         path: log.to_owned(),
         cause,
     };
-    if let Some(folder) = log.parent() {
-        std::fs::create_dir_all(folder).map_err(log_error)?;
-    }
-    let file = File::create(log).map_err(log_error)?;
+    let file = create_log(log).map_err(log_error)?;
     let errors = file.try_clone().map_err(log_error)?;
     let mut child = command
         .stdin(Stdio::null())
@@ -116,6 +114,72 @@ pub fn run_logged(command: &mut Command, log: &Path) -> Result<(), ProcessError>
         status,
         tail: tail(&read(log)),
     })
+}
+
+/// Runs a program and hands over each line it prints, both outputs together, while it runs; keeps them in `log`.
+/// `line` says whether it showed something: when it did not for a while, a sign of life is shown.
+pub fn run_streaming(
+    command: &mut Command,
+    log: &Path,
+    line: &mut dyn FnMut(&str) -> bool,
+) -> Result<(), ProcessError> {
+    let log_error = |cause| ProcessError::Log {
+        path: log.to_owned(),
+        cause,
+    };
+    let mut file = create_log(log).map_err(log_error)?;
+    let (reader, writer) = std::io::pipe().map_err(log_error)?;
+    let errors = writer.try_clone().map_err(log_error)?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(writer)
+        .stderr(errors)
+        .spawn()
+        .map_err(|cause| start_error(command, cause))?;
+    // The command holds our ends of the pipe, which would keep it open for ever.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let (sender, lines) = channel();
+    thread::spawn(move || {
+        BufReader::new(reader)
+            .split(b'\n')
+            .map_while(Result::ok)
+            .try_for_each(|text| sender.send(text))
+    });
+    let clock = Stopwatch::start();
+    let (mut shown, mut last) = (Duration::ZERO, String::from("no output yet"));
+    loop {
+        match lines.recv_timeout(SIGN_OF_LIFE) {
+            Ok(text) => {
+                last = String::from_utf8_lossy(&text).into_owned();
+                writeln!(file, "{last}").map_err(log_error)?;
+                if line(&last) {
+                    shown = clock.elapsed();
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if clock.elapsed() >= shown + SIGN_OF_LIFE {
+            shown = clock.elapsed();
+            console::progress(&format!("{}: {}", show(shown), last.trim()));
+        }
+    }
+    let status = child.wait().map_err(log_error)?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(ProcessError::Failed {
+        line: self::line(command),
+        status,
+        tail: tail(&read(log)),
+    })
+}
+
+fn create_log(log: &Path) -> std::io::Result<File> {
+    if let Some(folder) = log.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    File::create(log)
 }
 
 fn start_error(command: &Command, cause: std::io::Error) -> ProcessError {
@@ -202,6 +266,20 @@ mod tests {
             error.contains("    100") && error.contains("    86") && !error.contains("    85"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn both_outputs_are_streamed_and_the_end_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut seen = Vec::new();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo one; echo two >&2; exit 4"]);
+        let ended = run_streaming(&mut command, &folder.path().join("log"), &mut |line| {
+            seen.push(line.to_owned());
+            true
+        });
+        assert_eq!(seen, ["one", "two"]);
+        assert!(ended.unwrap_err().to_string().contains("status: 4"));
     }
 
     #[test]

@@ -60,18 +60,29 @@ struct StepFailed {
     fix: &'static str,
 }
 
-fn steps() -> Vec<Step> {
+/// How much of the set-up is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// To build and test on this machine.
+    Build,
+    /// Guest kernels too.
+    Guests,
+}
+
+fn steps(scope: Scope) -> Vec<Step> {
     let mut steps = vec![
         apt::step(),
         toolchain::components(),
         toolchain::library_source(),
         linker::step(),
     ];
-    steps.extend(GUEST_KERNELS.iter().map(kernels::step));
+    if scope == Scope::Guests {
+        steps.extend(GUEST_KERNELS.iter().map(kernels::step));
+    }
     steps
 }
 
-/// Brings the machine up to date; with `dry_run` only says what would be done.
+/// Brings the machine up to date, as a person calls it; with `dry_run` only says what would be done.
 pub fn run(workspace: &Workspace, dry_run: bool) -> Result<()> {
     let clock = Stopwatch::start();
     console::say(&format!("setup  (cache: {})", workspace.cache().display()));
@@ -84,50 +95,62 @@ pub fn run(workspace: &Workspace, dry_run: bool) -> Result<()> {
         workspace,
         archive: OnceCell::new(),
     };
-    for step in steps() {
-        bring(&context, &step, dry_run)?;
+    for step in steps(Scope::Guests) {
+        match (step.look)(&context).map_err(|error| failed(&step, &error))? {
+            Presence::There(detail) => console::step(&step.name, "there", &detail),
+            Presence::Missing(detail) if dry_run => console::step(&step.name, "missing", &detail),
+            Presence::Missing(detail) => bring(&context, &step, &detail)?,
+        }
     }
-    console::say(&format!(
-        "setup  {} in {}",
-        if dry_run {
-            "looked, changed nothing,"
-        } else {
-            "complete"
-        },
-        show(clock.elapsed())
-    ));
+    let outcome = if dry_run {
+        "looked, changed nothing,"
+    } else {
+        "complete"
+    };
+    console::say(&format!("setup  {outcome} in {}", show(clock.elapsed())));
     Ok(())
 }
 
-fn bring(context: &Context<'_>, step: &Step, dry_run: bool) -> Result<()> {
-    let failed = |error: anyhow::Error| StepFailed {
+/// The same before something that needs it: silent when nothing is missing.
+pub fn ensure(workspace: &Workspace, scope: Scope) -> Result<()> {
+    let _lock = lock(workspace)?;
+    let context = Context {
+        workspace,
+        archive: OnceCell::new(),
+    };
+    for step in steps(scope) {
+        if let Presence::Missing(detail) =
+            (step.look)(&context).map_err(|error| failed(&step, &error))?
+        {
+            bring(&context, &step, &detail)?;
+        }
+    }
+    Ok(())
+}
+
+fn failed(step: &Step, error: &anyhow::Error) -> StepFailed {
+    StepFailed {
         step: step.name.clone(),
         cause: format!("{error:#}"),
         fix: step.fix,
-    };
-    let missing = match (step.look)(context).map_err(failed)? {
-        Presence::There(detail) => {
-            console::step(&step.name, "there", &detail);
-            return Ok(());
-        }
-        Presence::Missing(detail) => detail,
-    };
-    if dry_run {
-        console::step(&step.name, "missing", &missing);
-        return Ok(());
     }
-    console::step(&step.name, "missing", &missing);
+}
+
+/// Does a step that is `missing` something. The step's own word is not enough: looks again.
+fn bring(context: &Context<'_>, step: &Step, missing: &str) -> Result<()> {
+    console::step(&step.name, "missing", missing);
     let clock = Stopwatch::start();
-    (step.act)(context).map_err(failed)?;
-    // The step's own word is not enough: look again.
-    match (step.look)(context).map_err(failed)? {
+    (step.act)(context).map_err(|error| failed(step, &error))?;
+    match (step.look)(context).map_err(|error| failed(step, &error))? {
         Presence::There(detail) => console::step(
             &step.name,
             "done",
             &format!("{detail} ({})", show(clock.elapsed())),
         ),
         Presence::Missing(detail) => {
-            return Err(failed(anyhow::anyhow!("still missing afterwards: {detail}")).into());
+            return Err(
+                failed(step, &anyhow::anyhow!("still missing afterwards: {detail}")).into(),
+            );
         }
     }
     Ok(())
@@ -172,23 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_is_there_is_not_done_again() {
-        let workspace = Workspace::find().unwrap();
-        let there = step(
-            Box::new(|_| Ok(Presence::There("1.0".into()))),
-            Box::new(|_| panic!("done again")),
-        );
-        bring(&context(&workspace), &there, false).unwrap();
-    }
-
-    #[test]
     fn a_failed_step_names_step_cause_and_fix() {
         let workspace = Workspace::find().unwrap();
         let broken = step(
-            Box::new(|_| Ok(Presence::Missing("all of it".into()))),
+            Box::new(|_| Ok(Presence::Missing("all".into()))),
             Box::new(|_| anyhow::bail!("no network")),
         );
-        let text = bring(&context(&workspace), &broken, false)
+        let text = bring(&context(&workspace), &broken, "all")
             .unwrap_err()
             .to_string();
         assert_eq!(
@@ -201,22 +214,34 @@ mod tests {
     fn a_step_that_changed_nothing_is_a_failure() {
         let workspace = Workspace::find().unwrap();
         let idle = step(
-            Box::new(|_| Ok(Presence::Missing("all of it".into()))),
+            Box::new(|_| Ok(Presence::Missing("all".into()))),
             Box::new(|_| Ok(())),
         );
-        let text = bring(&context(&workspace), &idle, false)
+        let text = bring(&context(&workspace), &idle, "all")
             .unwrap_err()
             .to_string();
         assert!(text.contains("still missing afterwards"), "{text}");
     }
 
     #[test]
-    fn a_dry_run_does_nothing() {
-        let workspace = Workspace::find().unwrap();
-        let missing = step(
-            Box::new(|_| Ok(Presence::Missing("all of it".into()))),
-            Box::new(|_| panic!("done")),
+    fn a_build_needs_no_guest_kernel() {
+        let names = |scope| {
+            steps(scope)
+                .into_iter()
+                .map(|step| step.name)
+                .collect::<Vec<_>>()
+        };
+        assert!(
+            !names(Scope::Build)
+                .iter()
+                .any(|name| name.starts_with("kernel"))
         );
-        bring(&context(&workspace), &missing, true).unwrap();
+        assert_eq!(
+            names(Scope::Guests)
+                .iter()
+                .filter(|name| name.starts_with("kernel"))
+                .count(),
+            4
+        );
     }
 }
