@@ -1,8 +1,13 @@
 //! From a page counter or the current task to its cgroup in the memory hierarchy. All reads may fail without harm: an
 //! address that turns out to be something else yields an error or a mismatch, never a crash.
+//!
+//! Failures are values here, not `Option`s: the payload of a `None` is uninitialised, LLVM may keep it in a stack slot that
+//! it has not written, and 5.10's verifier refuses to read such a slot.
 
-use aya_ebpf::helpers::{
-    bpf_get_current_task, bpf_probe_read_kernel, generated::bpf_get_current_cgroup_id,
+use core::ffi::c_void;
+
+use aya_ebpf::helpers::generated::{
+    bpf_get_current_cgroup_id, bpf_get_current_task, bpf_probe_read_kernel,
 };
 use eviction_ebpf::abi::UNKNOWN;
 
@@ -13,6 +18,10 @@ use crate::globals::{
 
 /// Deeper cgroups are treated as inside every scope: a needless look at worst.
 const MAX_DEPTH: u32 = 16;
+/// Not an address that anything lies at.
+const UNREADABLE: u64 = 1;
+/// No number of pages.
+pub(crate) const NOT_READ: u64 = u64::MAX;
 
 /// Address of a `cgroup_subsys_state` of the memory controller.
 pub(crate) type Css = u64;
@@ -45,22 +54,42 @@ pub(crate) struct Place {
     pub(crate) outside: bool,
 }
 
-/// Reads the word at `base + offset`.
-pub(crate) fn word(base: u64, offset: u32) -> Option<u64> {
-    if base == 0 {
-        return None;
-    }
+/// The word at `base + offset`, or `otherwise`.
+#[inline(always)]
+pub(crate) fn word(base: u64, offset: u32, otherwise: u64) -> u64 {
+    let mut value = 0_u64;
     // SAFETY: the helper checks the address and reports a fault as an error.
-    unsafe { bpf_probe_read_kernel((base + u64::from(offset)) as *const u64) }.ok()
+    let failed = unsafe {
+        bpf_probe_read_kernel(
+            (&raw mut value).cast(),
+            size_of::<u64>() as u32,
+            (base + u64::from(offset)) as *const c_void,
+        )
+    };
+    if base == 0 || failed != 0 {
+        otherwise
+    } else {
+        value
+    }
 }
 
-/// Reads the half word at `base + offset`.
-pub(crate) fn half(base: u64, offset: u32) -> Option<u32> {
-    if base == 0 {
-        return None;
-    }
+/// The half word at `base + offset`, or `otherwise`.
+#[inline(always)]
+pub(crate) fn half(base: u64, offset: u32, otherwise: u32) -> u32 {
+    let mut value = 0_u32;
     // SAFETY: as above.
-    unsafe { bpf_probe_read_kernel((base + u64::from(offset)) as *const u32) }.ok()
+    let failed = unsafe {
+        bpf_probe_read_kernel(
+            (&raw mut value).cast(),
+            size_of::<u32>() as u32,
+            (base + u64::from(offset)) as *const c_void,
+        )
+    };
+    if base == 0 || failed != 0 {
+        otherwise
+    } else {
+        value
+    }
 }
 
 /// The memory cgroup that a page counter belongs to. A memory counter's css is the one its cgroup names as memory css;
@@ -70,11 +99,8 @@ pub(crate) fn owner_of_counter(counter: u64) -> Owner {
         return Owner::UNKNOWN;
     }
     let css = counter.wrapping_sub(u64::from(COUNTER_FROM_CSS.load()));
-    let Some(back) =
-        word(css, CSS_CGROUP.load()).and_then(|cgroup| word(cgroup, CGROUP_MEMORY.load()))
-    else {
-        return Owner::NOT_MEMORY;
-    };
+    let cgroup = word(css, CSS_CGROUP.load(), 0);
+    let back = word(cgroup, CGROUP_MEMORY.load(), UNREADABLE);
     if back == css {
         Owner { css, memory: true }
     } else if back == 0 {
@@ -91,27 +117,28 @@ pub(crate) fn owner_of_current() -> Owner {
     }
     // SAFETY: a helper without preconditions.
     let task = unsafe { bpf_get_current_task() };
-    let css = word(task, TASK_CGROUPS.load()).and_then(|set| word(set, CSS_SET_MEMORY.load()));
+    let set = word(task, TASK_CGROUPS.load(), 0);
     Owner {
-        css: css.unwrap_or(0),
+        css: word(set, CSS_SET_MEMORY.load(), 0),
         memory: true,
     }
 }
 
-/// The kernfs id of the css's cgroup: what `stat` shows as inode number of its directory.
-pub(crate) fn id(css: Css) -> Option<u64> {
-    let cgroup = word(css, CSS_CGROUP.load())?;
-    let node = word(cgroup, CGROUP_KN.load())?;
-    word(node, KN_ID.load())
+/// The kernfs id of the css's cgroup: what `stat` shows as inode number of its directory. 0 if it cannot be read.
+pub(crate) fn id(css: Css) -> u64 {
+    let cgroup = word(css, CSS_CGROUP.load(), 0);
+    let node = word(cgroup, CGROUP_KN.load(), 0);
+    word(node, KN_ID.load(), 0)
 }
 
 /// The id to report for what the current task does: on cgroup v1 that of the memory hierarchy, else the default one's,
 /// which is exact even where the memory controller is not enabled all the way down.
 pub(crate) fn id_of_current() -> u64 {
-    if MEMORY_ON_V1.load() != 0
-        && let Some(id) = id(owner_of_current().css)
-    {
-        return id;
+    if MEMORY_ON_V1.load() != 0 {
+        let id = id(owner_of_current().css);
+        if id != 0 {
+            return id;
+        }
     }
     // SAFETY: a helper without preconditions.
     unsafe { bpf_get_current_cgroup_id() }
@@ -127,19 +154,16 @@ pub(crate) fn place(css: Css, scope: u64) -> Place {
                 outside: true,
             };
         }
-        match id(at) {
-            Some(found) if found == scope => {
-                return Place {
-                    scope: at,
-                    outside: false,
-                };
-            }
-            Some(_) => {}
-            None => break,
+        let found = id(at);
+        if found == scope {
+            return Place {
+                scope: at,
+                outside: false,
+            };
         }
-        match word(at, CSS_PARENT.load()) {
-            Some(parent) => at = parent,
-            None => break,
+        at = word(at, CSS_PARENT.load(), UNREADABLE);
+        if found == 0 || at == UNREADABLE {
+            break;
         }
     }
     Place {
@@ -148,7 +172,14 @@ pub(crate) fn place(css: Css, scope: u64) -> Place {
     }
 }
 
-/// Pages in the css's memory counter.
-pub(crate) fn usage(css: Css) -> Option<u64> {
-    word(css, COUNTER_FROM_CSS.load() + COUNTER_USAGE.load())
+/// Pages in the css's memory counter, [`NOT_READ`] if they cannot be read.
+pub(crate) fn usage(css: Css) -> u64 {
+    if css == 0 {
+        return NOT_READ;
+    }
+    word(
+        css,
+        COUNTER_FROM_CSS.load() + COUNTER_USAGE.load(),
+        NOT_READ,
+    )
 }

@@ -9,7 +9,7 @@ use aya_ebpf::{
 };
 use eviction_ebpf::abi::{
     CLAIMS as CLAIM_ROOM, ClaimKey, Event, INODE_USES, InodeKey, Kind, RING_BYTES, Rung,
-    SLOTS as SLOT_ROOM, Slot,
+    SLOTS as SLOT_ROOM, Slot, UNKNOWN,
 };
 
 use crate::globals::EVICTION_ABI_1;
@@ -55,9 +55,10 @@ pub(crate) fn fault_batch() -> u64 {
         .map_or(1, |batch| if *batch == 0 { 1 } else { *batch })
 }
 
-pub(crate) fn slot_of_device(device: u32) -> Option<u32> {
+/// The slot of a device, or `UNKNOWN`.
+pub(crate) fn slot_of_device(device: u32) -> u32 {
     // SAFETY: a `u32` is read whole; a stale value names another slot of the same table, which costs a look.
-    unsafe { DEVICES.get(device) }.copied()
+    unsafe { DEVICES.get(device) }.map_or(UNKNOWN, |slot| *slot)
 }
 
 /// Books one inode for the ranking.

@@ -4,12 +4,12 @@
 
 use aya_ebpf::EbpfContext;
 use eviction_ebpf::{
-    abi::{Kind, MEMORY_SLOTS, Rung, SLOTS as SLOT_ROOM, Slot},
+    abi::{Kind, MEMORY_SLOTS, Rung, SLOTS as SLOT_ROOM, Slot, UNKNOWN},
     credit::{LEVEL_UNKNOWN, Limit, level_reached},
 };
 
 use crate::{
-    hierarchy::{self, Css, Owner},
+    hierarchy::{self, Css, NOT_READ, Owner},
     maps::{self, Crossing, SLOTS},
 };
 
@@ -24,8 +24,6 @@ pub(crate) struct Charge {
     pub(crate) everywhere: bool,
     pub(crate) rung: Rung,
 }
-
-const NOT_READ: u64 = u64::MAX;
 
 pub(crate) fn memory<C: EbpfContext>(ctx: &C, charge: &Charge) {
     if !charge.owner.memory {
@@ -81,9 +79,10 @@ unsafe fn charge_slot<C: EbpfContext>(
         }
     }
     // SAFETY: see above.
-    let Some((limit, amount)) = (unsafe { spend(slot, charge.units) }) else {
+    let limit = unsafe { spend(slot, charge.units) };
+    if !limit.is_armed() {
         return;
-    };
+    }
     // Read after the limit: user space stores them the other way round.
     // SAFETY: see above.
     let (level, ahead) = unsafe {
@@ -93,20 +92,19 @@ unsafe fn charge_slot<C: EbpfContext>(
         )
     };
     let mut usage = NOT_READ;
-    if level != LEVEL_UNKNOWN
-        && scope_css != 0
-        && let Some(pages) = hierarchy::usage(scope_css)
-    {
-        usage = pages;
-        if !level_reached(usage, charge.charging, ahead.into(), level) {
+    if level != LEVEL_UNKNOWN {
+        usage = hierarchy::usage(scope_css);
+        if usage != NOT_READ && !level_reached(usage, charge.charging, ahead.into(), level) {
             return;
         }
     }
     let cgroup_id = if css == 0 {
         hierarchy::id_of_current()
     } else {
-        hierarchy::id(css).unwrap_or(0)
+        hierarchy::id(css)
     };
+    // SAFETY: see above.
+    let amount = unsafe { since_mark(slot) };
     let crossing = Crossing {
         cgroup_id,
         amount,
@@ -126,24 +124,26 @@ unsafe fn charge_slot<C: EbpfContext>(
 unsafe fn remembered(slot: *mut Slot, scope: u64) -> Css {
     // SAFETY: by the caller's promise.
     let hint = unsafe { (&raw const (*slot).css_hint).read_volatile() };
-    if hint != 0 && hierarchy::id(hint) == Some(scope) {
+    if hierarchy::id(hint) == scope {
         hint
     } else {
         0
     }
 }
 
-pub(crate) fn inode<C: EbpfContext>(ctx: &C, device: Option<u32>, rung: Rung) {
-    let Some(device) = device else {
-        // Without offsets nobody knows which file system it is: it counts for all of them.
+/// Books an inode on `device`, which is `UNKNOWN` where offsets are missing.
+pub(crate) fn inode<C: EbpfContext>(ctx: &C, device: u32, rung: Rung) {
+    if device == UNKNOWN {
+        // Nobody knows which file system it is: it counts for all of them.
         for index in MEMORY_SLOTS..SLOT_ROOM {
             create_in(ctx, index, hierarchy::id_of_current(), rung);
         }
         return;
-    };
-    let Some(index) = maps::slot_of_device(device) else {
+    }
+    let index = maps::slot_of_device(device);
+    if index == UNKNOWN {
         return;
-    };
+    }
     let cgroup_id = hierarchy::id_of_current();
     maps::count_inode(cgroup_id, device);
     create_in(ctx, index, cgroup_id, rung);
@@ -165,7 +165,10 @@ fn create_in<C: EbpfContext>(ctx: &C, index: u32, cgroup_id: u64, rung: Rung) {
         return;
     }
     // SAFETY: see above.
-    if let Some((limit, amount)) = unsafe { spend(slot, 1) } {
+    let limit = unsafe { spend(slot, 1) };
+    if limit.is_armed() {
+        // SAFETY: see above.
+        let amount = unsafe { since_mark(slot) };
         let crossing = Crossing {
             cgroup_id,
             amount,
@@ -178,23 +181,37 @@ fn create_in<C: EbpfContext>(ctx: &C, index: u32, cgroup_id: u64, rung: Rung) {
     }
 }
 
-/// Books `units`; the arming that they cross and what was spent since its mark, if any.
+/// Books `units`; the arming that they cross, or `Limit::DISARMED`.
 ///
 /// # Safety
 /// `slot` must point to a value of `SLOTS`.
 #[inline(always)]
-unsafe fn spend(slot: *mut Slot, units: u64) -> Option<(Limit, u64)> {
+unsafe fn spend(slot: *mut Slot, units: u64) -> Limit {
     // SAFETY: by the caller's promise; `spent` is only ever added to.
-    unsafe {
+    let (spent, limit) = unsafe {
         maps::add(&raw mut (*slot).spent, units);
         let spent = (&raw const (*slot).spent).read_volatile();
-        let limit = Limit::from_word((&raw const (*slot).limit).read_volatile());
-        if !limit.crossed(spent) {
-            return None;
-        }
-        Some((
-            limit,
-            spent.wrapping_sub((&raw const (*slot).mark).read_volatile()),
-        ))
+        (
+            spent,
+            Limit::from_word((&raw const (*slot).limit).read_volatile()),
+        )
+    };
+    if limit.crossed(spent) {
+        limit
+    } else {
+        Limit::DISARMED
+    }
+}
+
+/// Units spent since the mark of the arming in force.
+///
+/// # Safety
+/// `slot` must point to a value of `SLOTS`.
+#[inline(always)]
+unsafe fn since_mark(slot: *mut Slot) -> u64 {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let spent = (&raw const (*slot).spent).read_volatile();
+        spent.wrapping_sub((&raw const (*slot).mark).read_volatile())
     }
 }

@@ -106,9 +106,8 @@ fn folio_pages(folio: u64) -> u64 {
     if FOLIO_FLAGS.load() == UNKNOWN || HEAD_BIT.load() == UNKNOWN {
         return worst;
     }
-    let Some(flags) = hierarchy::word(folio, FOLIO_FLAGS.load()) else {
-        return worst;
-    };
+    // Unreadable flags count as those of a large folio.
+    let flags = hierarchy::word(folio, FOLIO_FLAGS.load(), u64::MAX);
     if flags & (1 << (HEAD_BIT.load() & 63)) == 0 {
         return 1;
     }
@@ -116,9 +115,10 @@ fn folio_pages(folio: u64) -> u64 {
     if kind == FolioSize::Unknown as u32 {
         return worst;
     }
-    let Some(field) = hierarchy::half(folio, FOLIO_SIZE.load()) else {
+    let field = hierarchy::half(folio, FOLIO_SIZE.load(), UNKNOWN);
+    if field == UNKNOWN {
         return worst;
-    };
+    }
     if kind == FolioSize::Pages as u32 {
         u64::from(field)
     } else {

@@ -1,5 +1,7 @@
 //! Inodes: where one is made.
 
+use core::hint::black_box;
+
 use aya_ebpf::{
     EbpfContext,
     macros::{fentry, kprobe, raw_tracepoint},
@@ -12,28 +14,20 @@ use crate::{
     hierarchy, spend,
 };
 
+/// Major and minor 0 belong to no file system.
+const NO_DEVICE: u32 = 0;
+
 /// `inode_init_owner`: once per new inode and file-system layer. The inode is its first argument up to 5.11, its second
 /// since (the mount's user namespace, later its id map, came first).
 #[fentry(function = "inode_init_owner")]
 pub(crate) fn ev_inode_fe(ctx: FEntryContext) -> i32 {
-    // Two constant indices: the verifier wants to see which argument is read.
-    let inode: u64 = if INODE_ARG.load() == 0 {
-        ctx.arg(0)
-    } else {
-        ctx.arg(1)
-    };
-    created(&ctx, inode, Rung::FentryInode)
+    created(&ctx, chosen(ctx.arg(0), ctx.arg(1)), Rung::FentryInode)
 }
 
 #[kprobe(function = "inode_init_owner")]
 pub(crate) fn ev_inode_kp(ctx: ProbeContext) -> u32 {
-    let inode: Option<u64> = if INODE_ARG.load() == 0 {
-        ctx.arg(0)
-    } else {
-        ctx.arg(1)
-    };
-    if let Some(inode) = inode {
-        created(&ctx, inode, Rung::KprobeInode);
+    if let (Some(first), Some(second)) = (ctx.arg(0), ctx.arg(1)) {
+        created(&ctx, chosen(first, second), Rung::KprobeInode);
     }
     0
 }
@@ -49,7 +43,7 @@ pub(crate) fn ev_inode_ext4(ctx: RawTracePointContext) -> i32 {
 #[raw_tracepoint(tracepoint = "xfs_create")]
 pub(crate) fn ev_inode_xfs(ctx: RawTracePointContext) -> i32 {
     if XFS_VNODE.load() == UNKNOWN {
-        spend::inode(&ctx, None, Rung::TraceXfs);
+        spend::inode(&ctx, UNKNOWN, Rung::TraceXfs);
         return 0;
     }
     created(
@@ -65,14 +59,21 @@ pub(crate) fn ev_inode_btrfs(ctx: RawTracePointContext) -> i32 {
     created(&ctx, ctx.arg(0), Rung::TraceBtrfs)
 }
 
+/// Both arguments are read before one is chosen: left to itself the compiler chooses the address first, and the verifier
+/// wants every offset into the context to be a constant.
+#[inline(always)]
+fn chosen(first: u64, second: u64) -> u64 {
+    let (first, second) = (black_box(first), black_box(second));
+    if INODE_ARG.load() == 0 { first } else { second }
+}
+
 #[inline(always)]
 fn created<C: EbpfContext>(ctx: &C, inode: u64, rung: Rung) -> i32 {
-    if INODE_SB.load() == UNKNOWN {
-        spend::inode(ctx, None, rung);
-    } else if let Some(device) =
-        hierarchy::word(inode, INODE_SB.load()).and_then(|sb| hierarchy::half(sb, SB_DEV.load()))
-    {
-        spend::inode(ctx, Some(device), rung);
+    let mut device = UNKNOWN;
+    if INODE_SB.load() != UNKNOWN {
+        let super_block = hierarchy::word(inode, INODE_SB.load(), 0);
+        device = hierarchy::half(super_block, SB_DEV.load(), NO_DEVICE);
     }
+    spend::inode(ctx, device, rung);
     0
 }

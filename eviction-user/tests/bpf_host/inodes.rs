@@ -30,13 +30,16 @@ pub(crate) fn one_event_per_arming(facts: &Facts, rung: Rung) -> Outcome {
         (Ok(mount), Ok(cgroup)) => (mount, cgroup),
         (Err(reason), _) | (_, Err(reason)) => return Ok(Verdict::Skipped(reason)),
     };
+    // A disk that several scenarios share has files already. Our own directory is made before anything counts.
+    let directory = mount.path().join(rung.name().replace('/', "-"));
+    std::fs::create_dir_all(&directory)?;
+    let directory = directory.display().to_string();
     let device = mount.path().metadata()?.dev();
     let runtime = runtime()?;
     runtime.block_on(async {
         let mut events = attached.take_events()?;
         let mut slot = attached.inode_slot(device)?;
         let mut load = Load::start(&cgroup.inner())?;
-        let directory = mount.path().display().to_string();
         for round in 0..2_u32 {
             let mark = slot.begin();
             if slot.arm(

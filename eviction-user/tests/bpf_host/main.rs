@@ -84,7 +84,8 @@ fn trial(name: &str, facts: Facts, run: impl FnOnce(&Facts) -> Outcome + Send + 
     let shown = name.to_owned();
     Trial::test(name, move || {
         if let Verdict::Skipped(reason) = run(&facts)? {
-            println!("skipped: {shown}: {reason}");
+            // On a line of its own, below the one that libtest has begun.
+            println!("\nskipped: {shown}: {reason}");
         }
         Ok(())
     })

@@ -6,7 +6,10 @@ use eviction_user::bpf::{Armed, Attached, Credit, Event, Events, Facts, Kind, Ru
 use libtest_mimic::Failed;
 
 use crate::{
-    Outcome, Verdict, attach, collect, load::Load, not_attached, runtime, scratch::Cgroup,
+    Outcome, Verdict, attach, collect,
+    load::Load,
+    not_attached, runtime,
+    scratch::{Cgroup, Mount},
 };
 
 const MIB: u64 = 256;
@@ -162,22 +165,11 @@ pub(crate) fn reading_and_writing_files_counts(facts: &Facts) -> Outcome {
         Err(outcome) => return outcome,
     };
     drop(guard);
-    // The temporary directory may be a tmpfs, which has no page cache to add to; the working directory is a disk.
-    let directory = tempfile::TempDir::new_in(".")?;
-    if let Ok(stat) = nix::sys::statfs::statfs(directory.path())
-        && stat.filesystem_type() == nix::sys::statfs::TMPFS_MAGIC
-    {
-        return Ok(Verdict::Skipped(
-            "the working directory is on tmpfs, which this rung does not see".into(),
-        ));
-    }
-    let path = |number: u32| {
-        directory
-            .path()
-            .join(number.to_string())
-            .display()
-            .to_string()
+    let mount = match Mount::ext4() {
+        Ok(mount) => mount,
+        Err(reason) => return Ok(Verdict::Skipped(reason)),
     };
+    let path = |number: u32| mount.path().join(number.to_string()).display().to_string();
     runtime.block_on(async {
         scene.load.command(&format!("write {} 1", path(0)))?;
         scene.arm(16 * MIB, true)?;
