@@ -92,22 +92,23 @@ pub enum EvictionCause {
     LocalStorage(LocalStorageLimit),
 }
 
+impl EvictionCause {
+    /// The value of the `eviction_signal` label under which the kubelet counts such evictions.
+    pub const fn metric_label(&self) -> &'static str {
+        match self {
+            Self::Pressure { threshold, .. } => threshold.signal.name(),
+            Self::LocalStorage(LocalStorageLimit::EmptyDir { .. }) => "emptydirfs.limit",
+            Self::LocalStorage(LocalStorageLimit::Pod) => "ephemeralpodfs.limit",
+            Self::LocalStorage(LocalStorageLimit::Container { .. }) => "ephemeralcontainerfs.limit",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalStorageLimit {
     EmptyDir { volume: String },
     Pod,
     Container { name: String },
-}
-
-impl LocalStorageLimit {
-    /// The name under which the kubelet counts such evictions.
-    pub const fn metric_label(&self) -> &'static str {
-        match self {
-            Self::EmptyDir { .. } => "emptydirfs.limit",
-            Self::Pod => "ephemeralpodfs.limit",
-            Self::Container { .. } => "ephemeralcontainerfs.limit",
-        }
-    }
 }
 
 impl Hold {

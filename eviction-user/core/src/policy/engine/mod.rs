@@ -89,8 +89,7 @@ impl Engine {
             Input::Evicted { uid } => self.victim_done(now, &uid),
             Input::EvictionFailed { uid } => {
                 self.pace.revoke(&uid);
-                self.backed_off
-                    .insert(uid.clone(), now.plus(self.config.failed_kill_backoff));
+                self.back_off(&uid, now);
                 self.victim_done(now, &uid);
             }
             Input::CleanupTimeout => {}
@@ -136,6 +135,11 @@ impl Engine {
         let mut ranking = super::rank::by_signal(&snapshot.pods, signal, layout);
         self.exclusions().choose(&mut ranking);
         ranking
+    }
+
+    fn back_off(&mut self, uid: &Uid, now: Timestamp) {
+        let until = now.plus(self.config.failed_kill_backoff);
+        self.backed_off.insert(uid.clone(), until);
     }
 
     fn exclusions(&self) -> Exclusions<'_> {

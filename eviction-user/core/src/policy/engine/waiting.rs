@@ -22,12 +22,16 @@ impl Waiting {
 }
 
 impl Engine {
-    /// Gives up waiting once the time is over.
+    /// Gives up waiting once the time is over. Who is still there then is passed over like after a
+    /// failed kill: ranked first again (as in the kubelet) it would keep all others safe for ever.
     pub(super) fn end_waiting_in_time(&mut self, now: Timestamp) -> Vec<Action> {
         let timeout = self.config.cleanup_timeout;
         match self.waiting.take_if(|waiting| now >= waiting.ends(timeout)) {
             Some(waiting) => {
                 self.look_due = Some(now);
+                for victim in &waiting.victims {
+                    self.back_off(victim, now);
+                }
                 vec![Action::CleanupTimedOut(waiting.victims)]
             }
             None => Vec::new(),

@@ -10,7 +10,7 @@ use eviction_core::policy::admission::Admission;
 use eviction_core::policy::cycle::LayoutUnknown;
 use eviction_core::policy::{EngineConfig, Input, Settings};
 
-use crate::fixture::{PLENTY, Story, hard, memory, pod, snapshot, soft, victims};
+use crate::fixture::{PLENTY, Story, evictions, hard, memory, pod, snapshot, soft, victims};
 
 fn memory_story() -> Story {
     Story::new(vec![hard(Signal::MemoryAvailable, "100")])
@@ -181,10 +181,11 @@ fn several_pods_over_their_own_limits_go_at_once_and_all_are_waited_for() {
     };
     let mut story = memory_story();
     let pods = [over("a"), over("b")];
+    let actions = story.look(0, memory(50), &pods);
+    assert_eq!(victims(&actions), ["a", "b"], "before any threshold");
     assert_eq!(
-        story.victims(0, memory(50), &pods),
-        ["a", "b"],
-        "before any threshold"
+        evictions(&actions)[0].cause.metric_label(),
+        "emptydirfs.limit"
     );
     story.gone(1, "a");
     assert_eq!(story.engine.waiting().unwrap().victims, [Uid::new("b")]);

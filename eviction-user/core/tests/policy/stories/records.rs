@@ -33,6 +33,7 @@ fn case_51_an_eviction_names_signal_threshold_observed_value_usage_and_request()
         ]
     );
     assert!(eviction.disruption_condition);
+    assert_eq!(eviction.cause.metric_label(), "memory.available");
     let EvictionCause::Pressure {
         resource,
         threshold,

@@ -35,6 +35,20 @@ fn case_32_after_30_s_the_engine_goes_on_with_a_warning() {
 }
 
 #[test]
+fn case_32_a_victim_that_never_goes_does_not_keep_the_others_safe() {
+    let mut story = memory_story();
+    let pods = [pod("stuck", 0, 300), pod("b", 0, 200)];
+    assert_eq!(story.victims(0, memory(50), &pods), ["stuck"]);
+    assert_eq!(story.victims(30, memory(50), &pods), ["b"]);
+    story.gone(31, "b");
+    assert_eq!(
+        story.victims(31, memory(50), &pods[..1]),
+        ["stuck"],
+        "if nobody else is left"
+    );
+}
+
+#[test]
 fn case_33_a_start_below_the_threshold_still_takes_one_pod_per_fresh_look() {
     let mut story = memory_story();
     let pods = [pod("a", 0, 300), pod("b", 0, 200), pod("c", 0, 100)];
@@ -246,4 +260,31 @@ fn for_processes_priority_goes_before_everything_else() {
     ];
     let left = crate::fixture::Left { pids: 50, ..PLENTY };
     assert_eq!(story.victims(0, left, &pods), ["small"]);
+}
+
+#[test]
+fn of_a_hard_and_a_soft_threshold_on_one_signal_the_hard_one_is_acted_on_whatever_their_order() {
+    let limits = || {
+        [
+            soft(Signal::MemoryAvailable, "200", 0),
+            soft(Signal::MemoryAvailable, "100", 5),
+        ]
+    };
+    for reversed in [false, true] {
+        let mut thresholds = limits();
+        if reversed {
+            thresholds.reverse();
+        }
+        let settings = Settings {
+            max_pod_grace_secs: 60,
+            ..Settings::with_thresholds(thresholds.into())
+        };
+        let mut story = Story::with_settings(settings);
+        let critical = [with(pod("a", 0, 300), |pod| {
+            pod.priority = Some(2_000_000_000)
+        })];
+        story.look(0, memory(50), &critical);
+        let actions = story.look(10, memory(50), &[pod("b", 0, 300)]);
+        assert_eq!(evictions(&actions)[0].grace, KillGrace(1));
+    }
 }
