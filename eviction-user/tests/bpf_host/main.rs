@@ -3,6 +3,7 @@
 
 mod inodes;
 mod load;
+mod log;
 mod memory;
 mod scratch;
 
@@ -18,6 +19,9 @@ pub(crate) enum Verdict {
     Skipped(String),
 }
 
+/// Where to write the facts, to record a kernel for the plan's table test.
+const RECORD: &str = "EVICTION_TEST_RECORD_FACTS";
+
 type Outcome = Result<Verdict, Failed>;
 
 fn main() -> ExitCode {
@@ -27,9 +31,9 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let facts = Facts::gather(&FactsOptions::default());
     let mut trials = vec![trial(
-        "facts::this_kernel",
+        "facts::of_this_kernel",
         facts.clone(),
-        facts_are_printed,
+        facts_are_complete,
     )];
     for rung in [
         Rung::FentryCharge,
@@ -71,7 +75,7 @@ fn main() -> ExitCode {
     trials.push(trial(
         "log::the_programs_speak_when_asked_to",
         facts,
-        memory::the_programs_speak,
+        log::the_programs_speak,
     ));
     let arguments = Arguments {
         test_threads: Some(1),
@@ -84,17 +88,28 @@ fn trial(name: &str, facts: Facts, run: impl FnOnce(&Facts) -> Outcome + Send + 
     let shown = name.to_owned();
     Trial::test(name, move || {
         if let Verdict::Skipped(reason) = run(&facts)? {
-            // On a line of its own, below the one that libtest has begun.
-            println!("\nskipped: {shown}: {reason}");
+            // As libtest shows what a passed test has said, so that whoever counts skips finds it.
+            println!("\n---- {shown} stdout ----\nskipped: {reason}\n\nsuccesses:");
         }
         Ok(())
     })
 }
 
-fn facts_are_printed(facts: &Facts) -> Outcome {
-    println!("facts: {}", serde_json::to_string(facts)?);
-    if facts.cpus == 0 || facts.kernel.is_empty() {
-        return Err("no CPU or no kernel release".into());
+/// Where there is BTF, everything that the programs can use has to be found in it.
+fn facts_are_complete(facts: &Facts) -> Outcome {
+    if let Some(path) = std::env::var_os(RECORD) {
+        std::fs::write(path, serde_json::to_string_pretty(facts)?)?;
+    }
+    if let Some(error) = &facts.btf_error {
+        return Ok(Verdict::Skipped(error.clone()));
+    }
+    let offsets = &facts.offsets;
+    let complete = offsets.memcg.is_some()
+        && offsets.task.is_some()
+        && offsets.inode.is_some()
+        && offsets.folio.is_some();
+    if !complete || offsets.inode_arg.is_none() || facts.cpus == 0 || facts.kernel.is_empty() {
+        return Err(format!("{facts:?}").into());
     }
     Ok(Verdict::Passed)
 }
