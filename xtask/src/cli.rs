@@ -33,6 +33,12 @@ pub(crate) enum Command {
         after_help = "With CI=true a skip that tests/allowed-skips.toml does not list is a failure."
     )]
     Test(TestArgs),
+    /// Apply the mistakes of tests/mutants.toml one at a time and show that the tests notice each
+    Mutants {
+        /// Only those with this in their file, line or description
+        #[arg(default_value = "")]
+        filter: String,
+    },
     /// Boot a guest kernel with the built binary in it and run a command there
     #[command(
         after_help = "The guest is a busybox with `eviction` on its PATH. The command's exit code becomes ours; files it leaves in\n\

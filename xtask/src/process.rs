@@ -43,12 +43,23 @@ pub enum ProcessError {
 /// `CARGO_ENCODED_RUSTFLAGS` there would silently override `RUSTFLAGS`, also in nested builds.
 #[must_use]
 pub fn cargo() -> Command {
-    let mut command = Command::new("cargo");
+    cleaned(Command::new("cargo"))
+}
+
+/// The same, ended with exit code 124 when it takes longer.
+#[must_use]
+pub fn cargo_within(seconds: u32) -> Command {
+    let mut command = cleaned(Command::new("timeout"));
+    command.arg(seconds.to_string()).arg("cargo");
+    command
+}
+
+fn cleaned(mut command: Command) -> Command {
     for (key, _) in std::env::vars_os() {
         let name = key.to_string_lossy();
-        if name.starts_with("CARGO_PKG_")
-            || name.starts_with("CARGO_MANIFEST_")
-            || name.starts_with("CARGO_BIN_")
+        if ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
         {
             command.env_remove(&key);
         }

@@ -68,10 +68,13 @@ struct Reader {
 }
 
 impl Reader {
-    /// Whether the line is to be shown: all but the counts, which the caller closes with.
+    /// Whether the line is to be shown: all but the counts, which the caller closes with, and what cargo adds after them.
     fn line(&mut self, line: &str) -> bool {
         if let Some(counts) = tally::parse(line) {
             self.counts = Some(counts);
+            return false;
+        }
+        if self.counts.is_some() {
             return false;
         }
         if let Some((test, reason)) = line.split_once("skipped: ") {
