@@ -1,7 +1,9 @@
 //! The command line: parses, wires the adapters, reports. Exit codes are in [`exit`].
 
 mod doctor;
+mod eviction_args;
 mod exit;
+mod host_args;
 mod run;
 mod source;
 mod stop;

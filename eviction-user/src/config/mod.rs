@@ -1,6 +1,31 @@
-//! What the user gave, checked once: raw texts become settings, or an error that names the flag and
-//! the fix.
+//! What the user gave, checked once: files and flags become settings, or an error that names file, line
+//! or flag, and the key.
+//!
+//! From a text to settings: `yaml` (a tree with lines) -> `format` (which kind of file) -> `layer` (what
+//! this source sets, read with `section`) -> `files`, `flags` (layers over each other) -> `effective`
+//! (over the defaults) -> `check`.
 
+mod check;
+mod effective;
+mod error;
+mod files;
+mod flags;
+mod format;
 mod host;
+mod keys;
+mod layer;
+mod origin;
+mod section;
+#[cfg(test)]
+mod tests;
+mod warning;
+mod yaml;
 
-pub use host::{ConfigError, HostConfig, HostFlags};
+pub use effective::{Effective, Row};
+pub use error::{ConfigError, DocumentFault, SettingFault};
+pub use flags::EvictionFlags;
+pub use format::Format;
+pub use host::{HostConfig, HostError, HostFlags};
+pub use origin::{Origin, Sourced};
+pub use section::SignalMap;
+pub use warning::{Warning, WarningKind};
