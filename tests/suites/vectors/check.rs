@@ -1,6 +1,7 @@
 //! Running one case and telling what differs.
 
 use std::fmt;
+use std::panic::catch_unwind;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -19,6 +20,8 @@ pub(crate) struct CaseOutcome<'a> {
 pub(crate) enum Mismatch {
     /// The recording does not have the documented shape.
     Shape(serde_json::Error),
+    /// Ours or the translation panicked; the message is on stderr.
+    Panicked,
     Differs {
         what: &'static str,
         ours: String,
@@ -36,6 +39,7 @@ impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shape(error) => write!(f, "not in the documented shape: {error}"),
+            Self::Panicked => f.write_str("panicked"),
             Self::Differs {
                 what,
                 ours,
@@ -51,9 +55,11 @@ impl fmt::Display for Mismatch {
 }
 
 pub(crate) fn run(check: Check, case: &Case) -> CaseOutcome<'_> {
+    let checked =
+        catch_unwind(|| check(&case.input, &case.output)).unwrap_or(Err(Mismatch::Panicked));
     CaseOutcome {
         id: &case.id,
-        mismatch: check(&case.input, &case.output).err(),
+        mismatch: checked.err(),
     }
 }
 
