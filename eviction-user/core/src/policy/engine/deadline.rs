@@ -1,6 +1,5 @@
 //! When the engine wants a look even if nothing happens.
 
-use super::super::conditions;
 use super::Engine;
 use crate::model::Timestamp;
 
@@ -12,15 +11,11 @@ impl Engine {
         if let Some(waiting) = &self.waiting {
             return Some(waiting.ends(self.config.cleanup_timeout));
         }
-        let state = &self.state;
-        let pending_grace = state.first_observed.iter().filter_map(|(position, since)| {
-            let is_pending = !state.satisfied.contains(position);
-            is_pending.then(|| since.plus(state.thresholds[*position].grace))
-        });
-        let period = self.config.settings.transition_period;
-        let expiry = conditions::next_expiry(&state.condition_times, &state.conditions, period);
-        pending_grace
-            .chain(expiry)
+        let next_change = self
+            .state
+            .next_change(self.config.settings.transition_period);
+        next_change
+            .into_iter()
             .chain(self.held_until)
             .chain(self.look_due)
             .min()

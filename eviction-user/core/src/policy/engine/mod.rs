@@ -6,19 +6,18 @@
 
 mod config;
 mod deadline;
+mod eviction;
+mod look;
 mod waiting;
 
 use std::sync::Arc;
 
 use super::additions::exclusion::{BackedOff, Exclusions};
 use super::additions::pace::Pace;
-use super::additions::stall_guard;
 use super::admission::{self, Admission};
-use super::cycle::{self, Decision, LayoutUnknown, Pressure, State};
-use super::thresholds;
+use super::cycle::{self, LayoutUnknown, Pressure, State};
 use crate::model::{
-    Action, Condition, Eviction, EvictionCause, FsLayout, Hold, NodeEvent, Pod, Ranking, Resource,
-    Signal, Snapshot, Summary, Threshold, Timestamp, Uid,
+    Action, Condition, FsLayout, Pod, Ranking, Signal, Snapshot, Summary, Threshold, Timestamp, Uid,
 };
 
 pub use config::EngineConfig;
@@ -131,7 +130,7 @@ impl Engine {
 
     /// Who would go if this signal's threshold were acted on now, and why not the others.
     pub fn preview(&self, snapshot: &Snapshot, signal: Signal) -> Ranking {
-        let layout = self.state.layout.or(snapshot.layout).unwrap_or_default();
+        let layout = self.state.layout().or(snapshot.layout).unwrap_or_default();
         let mut ranking = super::rank::by_signal(&snapshot.pods, signal, layout);
         self.exclusions().choose(&mut ranking);
         ranking
@@ -147,154 +146,5 @@ impl Engine {
             additions: &self.config.additions,
             backed_off: &self.backed_off,
         }
-    }
-
-    fn look(
-        &mut self,
-        now: Timestamp,
-        snapshot: &Arc<Snapshot>,
-        actions: &mut Vec<Action>,
-    ) -> Result<(), LayoutUnknown> {
-        // The kubelet's loop stands still while it waits or reclaims. So do we, but for one thing:
-        // image clean-up takes long, and memory or PIDs must not run out behind its back.
-        if self.waiting.is_some() || (self.reclaiming.is_some() && !self.is_urgent(snapshot)) {
-            return Ok(());
-        }
-        self.reclaiming = None;
-        self.look_due = None;
-        self.held_until = None;
-        self.backed_off.retain(|_, until| *until > now);
-
-        let reported = self.state.conditions().to_vec();
-        let exclusions = Exclusions {
-            additions: &self.config.additions,
-            backed_off: &self.backed_off,
-        };
-        let decision = cycle::run(
-            &mut self.state,
-            &self.config.settings,
-            &exclusions,
-            now,
-            snapshot,
-        )?;
-        if self.state.conditions() != reported {
-            actions.push(Action::Conditions(self.state.conditions().to_vec()));
-        }
-        self.act(now, decision, &snapshot.summary, actions);
-        Ok(())
-    }
-
-    /// Whether a resource without node-level reclaim is short.
-    fn is_urgent(&self, snapshot: &Snapshot) -> bool {
-        let observations = self.config.settings.observe(&snapshot.summary);
-        self.state.thresholds().iter().any(|threshold| {
-            matches!(
-                threshold.signal.resource(),
-                Resource::Memory | Resource::Pids
-            ) && threshold.is_hard()
-                && observations
-                    .get(threshold.signal)
-                    .is_some_and(|observed| thresholds::is_met(threshold, observed))
-        })
-    }
-
-    fn reclaimed(&mut self, now: Timestamp, second: Option<&Summary>, actions: &mut Vec<Action>) {
-        // An answer nobody waits for any more: a later look took over.
-        let Some(pressure) = self.reclaiming.take() else {
-            return;
-        };
-        let decision = cycle::after_reclaim(
-            &self.state,
-            &self.config.settings,
-            &self.exclusions(),
-            &pressure,
-            second,
-        );
-        // The node's event was sent with the request to reclaim.
-        let mut late = Vec::new();
-        self.act(
-            now,
-            decision,
-            second.unwrap_or(&Summary::default()),
-            &mut late,
-        );
-        actions.extend(
-            late.into_iter()
-                .filter(|action| !matches!(action, Action::NodeEvent(_))),
-        );
-    }
-
-    fn act(
-        &mut self,
-        now: Timestamp,
-        decision: Decision,
-        summary: &Summary,
-        actions: &mut Vec<Action>,
-    ) {
-        match decision {
-            Decision::NothingToWatch | Decision::Calm | Decision::Reclaimed => {}
-            Decision::Reclaim(pressure) => {
-                actions.push(Action::NodeEvent(pressure.event()));
-                actions.push(Action::ReclaimNode {
-                    signal: pressure.signal,
-                    calls: pressure.calls,
-                });
-                self.reclaiming = Some(pressure);
-            }
-            Decision::NoCandidate {
-                event,
-                signal,
-                ranking,
-            } => {
-                actions.push(Action::NodeEvent(event));
-                actions.push(Action::NoCandidate { signal, ranking });
-            }
-            Decision::Evict { event, eviction } => {
-                self.evict(now, Some(event), vec![*eviction], summary, actions)
-            }
-            Decision::EvictLocal(evictions) => self.evict(now, None, evictions, summary, actions),
-        }
-    }
-
-    fn evict(
-        &mut self,
-        now: Timestamp,
-        event: Option<NodeEvent>,
-        mut evictions: Vec<Eviction>,
-        summary: &Summary,
-        actions: &mut Vec<Action>,
-    ) {
-        if let Some(hold) = self.hold(now, &evictions, summary) {
-            self.held_until = hold.left().map(|left| now.plus(left));
-            actions.push(Action::Held(hold));
-            return;
-        }
-        evictions.truncate(self.pace.room(now));
-        for eviction in &evictions {
-            self.pace.record(eviction.uid().clone(), now);
-        }
-        let victims = evictions
-            .iter()
-            .map(|eviction| eviction.uid().clone())
-            .collect();
-        self.waiting = Some(Waiting::new(victims, now));
-        actions.extend(event.map(Action::NodeEvent));
-        actions.extend(
-            evictions
-                .into_iter()
-                .map(|eviction| Action::Evict(Box::new(eviction))),
-        );
-    }
-
-    fn hold(&self, now: Timestamp, evictions: &[Eviction], summary: &Summary) -> Option<Hold> {
-        self.pace
-            .hold(now)
-            .or_else(|| match &evictions.first()?.cause {
-                EvictionCause::Pressure { resource, .. } => {
-                    stall_guard::hold(self.config.additions.min_stall_percent, *resource, summary)
-                }
-                // A pod over its own limit goes, however the node is doing.
-                EvictionCause::LocalStorage(_) => None,
-            })
     }
 }

@@ -1,0 +1,49 @@
+//! From evictions that are due to evictions that happen, unless an addition holds them back.
+
+use super::super::additions::stall_guard;
+use super::{Engine, Waiting};
+use crate::model::{Action, Eviction, EvictionCause, Hold, NodeEvent, Summary, Timestamp};
+
+impl Engine {
+    pub(super) fn evict(
+        &mut self,
+        now: Timestamp,
+        event: Option<NodeEvent>,
+        mut evictions: Vec<Eviction>,
+        summary: &Summary,
+        actions: &mut Vec<Action>,
+    ) {
+        if let Some(hold) = self.hold(now, &evictions, summary) {
+            self.held_until = hold.left().map(|left| now.plus(left));
+            actions.push(Action::Held(hold));
+            return;
+        }
+        evictions.truncate(self.pace.room(now));
+        for eviction in &evictions {
+            self.pace.record(eviction.uid().clone(), now);
+        }
+        let victims = evictions
+            .iter()
+            .map(|eviction| eviction.uid().clone())
+            .collect();
+        self.waiting = Some(Waiting::new(victims, now));
+        actions.extend(event.map(Action::NodeEvent));
+        actions.extend(
+            evictions
+                .into_iter()
+                .map(|eviction| Action::Evict(Box::new(eviction))),
+        );
+    }
+
+    fn hold(&self, now: Timestamp, evictions: &[Eviction], summary: &Summary) -> Option<Hold> {
+        self.pace
+            .hold(now)
+            .or_else(|| match &evictions.first()?.cause {
+                EvictionCause::Pressure { resource, .. } => {
+                    stall_guard::hold(self.config.additions.min_stall_percent, *resource, summary)
+                }
+                // A pod over its own limit goes, however the node is doing.
+                EvictionCause::LocalStorage(_) => None,
+            })
+    }
+}
