@@ -112,7 +112,9 @@ fn watches(thresholds: &[Threshold], signal: Signal) -> bool {
 }
 
 fn open_root(config: &HostConfig, hierarchy: &Hierarchy) -> Result<CgroupDir, Failure> {
-    let path = hierarchy.resolve(&config.root);
+    let path = hierarchy
+        .resolve(&config.root)
+        .map_err(|e| Failure::usage(&format!("--root: {e}")))?;
     let root = CgroupDir::open(&path).map_err(|e| {
         Failure::usage(&format!(
             "--root: {e}; name an existing cgroup, such as {}",

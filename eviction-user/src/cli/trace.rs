@@ -58,7 +58,9 @@ pub(super) fn trace(args: &TraceArgs) -> Result<Exit, Failure> {
     let hierarchy = Hierarchy::detect().map_err(|e| Failure::runtime(&e))?;
     let group = match &args.root {
         Some(root) => {
-            let group = CgroupDir::open(&hierarchy.resolve(root))
+            let group = hierarchy
+                .resolve(root)
+                .and_then(|path| CgroupDir::open(&path))
                 .map_err(|e| Failure::usage(&format!("--root: {e}; name an existing cgroup")))?;
             let reader = GroupMemoryReader::open(&group, hierarchy.version)
                 .map_err(|e| Failure::usage(&format!("--root: no memory controller there: {e}")))?;

@@ -11,7 +11,9 @@ impl Untouchable {
     pub(super) fn find(hierarchy: &Hierarchy) -> Self {
         let group_of = |pid: &str| {
             let content = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-            Some(hierarchy.resolve(Path::new(memory_group(&content, hierarchy.version)?)))
+            hierarchy
+                .resolve(Path::new(memory_group(&content, hierarchy.version)?))
+                .ok()
         };
         Self(["self", "1"].into_iter().filter_map(group_of).collect())
     }

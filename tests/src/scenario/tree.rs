@@ -22,8 +22,7 @@ pub struct TestTree {
 
 impl TestTree {
     pub fn create(story: &str, limit: u64) -> Result<Self> {
-        let v2 = fs::read_to_string(format!("{UNIFIED}/cgroup.controllers"))
-            .is_ok_and(|c| c.split_whitespace().any(|c| c == "memory"));
+        let v2 = is_v2();
         if !v2
             && !Path::new(V1_MEMORY).join("memory.limit_in_bytes").exists()
             && !Path::new(V1_MEMORY).exists()
@@ -58,6 +57,11 @@ impl TestTree {
             let _ = fs::write(tree.root().join("memory.swap.max"), "0");
         }
         Ok(tree)
+    }
+
+    /// The root of the memory hierarchy, which never has a limit.
+    pub fn hierarchy() -> &'static str {
+        if is_v2() { UNIFIED } else { V1_MEMORY }
     }
 
     pub fn is_v2(&self) -> bool {
@@ -163,6 +167,11 @@ impl Drop for TestTree {
             }
         }
     }
+}
+
+fn is_v2() -> bool {
+    fs::read_to_string(format!("{UNIFIED}/cgroup.controllers"))
+        .is_ok_and(|controllers| controllers.split_whitespace().any(|c| c == "memory"))
 }
 
 fn children(group: &Path) -> Vec<PathBuf> {

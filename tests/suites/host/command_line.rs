@@ -55,7 +55,8 @@ fn expect(arguments: &[&str], code: i32, said: &str) -> Result<()> {
 }
 
 fn wrong_input() -> Result<()> {
-    let root = "--root=/sys/fs/cgroup";
+    let root = format!("--root={}", TestTree::hierarchy());
+    let root = root.as_str();
     let memory = "--eviction-hard=memory.available<1Mi";
     let cases: &[(&[&str], &str)] = &[
         (&["rum"], "unrecognized subcommand 'rum'"),
@@ -176,13 +177,7 @@ fn wrong_input() -> Result<()> {
 }
 
 fn no_limit() -> Result<()> {
-    // No limit is what a cgroup has that nobody gave one; the root of the hierarchy never has one.
-    let root = if std::path::Path::new("/sys/fs/cgroup/memory").exists() {
-        "/sys/fs/cgroup/memory"
-    } else {
-        "/sys/fs/cgroup"
-    };
-    let root = format!("--root={root}");
+    let root = format!("--root={}", TestTree::hierarchy());
     let hard = "--eviction-hard=allocatableMemory.available<64Mi";
     let output = eviction(&["run", "--platform=host", &root, hard])?;
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -212,7 +207,7 @@ fn no_privilege() -> Result<()> {
     let killer = run(&[
         "run",
         "--platform=host",
-        "--root=/sys/fs/cgroup",
+        &format!("--root={}", TestTree::hierarchy()),
         "--eviction-hard=memory.available<1Mi",
     ])?;
     let said = String::from_utf8_lossy(&killer.stderr).into_owned();

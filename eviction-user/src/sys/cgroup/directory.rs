@@ -21,6 +21,10 @@ pub enum CgroupError {
         "no memory controller is mounted: mount cgroup2 on /sys/fs/cgroup, or the v1 memory hierarchy on /sys/fs/cgroup/memory"
     )]
     NoMemoryController,
+    #[error(
+        "{path} is not in the hierarchy of the memory controller: name a cgroup below {mount}, or its name as /proc/PID/cgroup shows it"
+    )]
+    Elsewhere { path: PathBuf, mount: PathBuf },
     #[error("cgroup {path} cannot be opened: {source}")]
     Open { path: PathBuf, source: Errno },
     #[error("cannot write {path}: {source}")]

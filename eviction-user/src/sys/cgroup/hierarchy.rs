@@ -12,6 +12,9 @@ pub enum Version {
     V2,
 }
 
+/// Where cgroup file systems are mounted by convention.
+const ALL_HIERARCHIES: &str = "/sys/fs/cgroup";
+
 /// The mounted hierarchy of the memory controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hierarchy {
@@ -85,9 +88,15 @@ impl Hierarchy {
 
     /// The directory that a user means by `--root`: a path below the mount point, or one as
     /// `/proc/PID/cgroup` shows it.
-    pub fn resolve(&self, group: &Path) -> PathBuf {
+    pub fn resolve(&self, group: &Path) -> Result<PathBuf, CgroupError> {
         if group.starts_with(&self.mount) {
-            return group.to_owned();
+            return Ok(group.to_owned());
+        }
+        if group.starts_with(ALL_HIERARCHIES) {
+            return Err(CgroupError::Elsewhere {
+                path: group.to_owned(),
+                mount: self.mount.clone(),
+            });
         }
         let mut path = self.mount.clone();
         path.extend(
@@ -95,7 +104,7 @@ impl Hierarchy {
                 .components()
                 .filter(|c| matches!(c, Component::Normal(_))),
         );
-        path
+        Ok(path)
     }
 
     /// The name of a directory as `/proc/PID/cgroup` shows it (`/` is the root).
@@ -159,7 +168,7 @@ mod tests {
         };
         for given in ["/sys/fs/cgroup/memory/a/b", "/a/b", "a/b", "/../a/b"] {
             assert_eq!(
-                v1.resolve(Path::new(given)),
+                v1.resolve(Path::new(given)).unwrap(),
                 Path::new("/sys/fs/cgroup/memory/a/b"),
                 "{given}"
             );
