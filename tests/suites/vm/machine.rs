@@ -1,0 +1,111 @@
+//! One guest machine: is it whole, then the stories, with the rung that this kernel must use.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use eviction_tests::suite::{self, Outcome};
+use xtask::setup::Kernel;
+use xtask::vm::{self, CgroupVersion, Guest, Line};
+use xtask::workspace::Workspace;
+
+/// All of one guest, under emulation on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// Inodes of the guest's ext4; [`eviction_tests::scenario::InodeStory::guest`] knows the number too.
+const INODES: &str = "8192";
+
+/// What a guest runs. Every step prints a line, so that a failure shows which one it was.
+const STEPS: &str = r#"
+step() {
+    name=$1; shift
+    "$@" >/tmp/step 2>&1 && { echo "ok $name"; return; }
+    echo "FAILED $name"; cat /tmp/step; exit 1
+}
+has() {
+    grep -q "$1" "$2" || { echo "no $1 in:"; cat "$2"; return 1; }
+}
+whole() {
+    for path in /sys/kernel/btf/vmlinux /sys/kernel/tracing/events /sys/fs/bpf /sys/kernel/security/lockdown; do
+        [ -e $path ] || { echo "$path is not there"; return 1; }
+    done
+    eviction --version
+}
+doctor() {
+    eviction doctor --output=json >/tmp/doctor || { echo "exit $?"; cat /tmp/doctor; return 1; }
+    has '"memory":"fentry/page_counter_try_charge"' /tmp/doctor && has '"inodes":"fentry/inode_init_owner"' /tmp/doctor
+}
+# A tmpfs file is memory too, charged to whoever writes it: no workload is needed to see an event.
+trace() {
+    eviction trace --memory-step=1Mi --count=2 --seconds=60 --output=json >/tmp/trace 2>/tmp/trace.err &
+    tracer=$!
+    for i in $(seq 100); do grep -q tracing /tmp/trace.err && break; sleep 0.2; done
+    mkdir -p $GROUP/traced
+    sh -c "echo \$\$ >$GROUP/traced/cgroup.procs && dd if=/dev/zero of=/dev/shm/fill bs=64k count=256" 2>/dev/null
+    wait $tracer || { cat /tmp/trace.err; return 1; }
+    rm /dev/shm/fill
+    has '"cgroup":"/traced"' /tmp/trace && has '"rung":"fentry/page_counter_try_charge"' /tmp/trace
+}
+GROUP=/sys/fs/cgroup; [ -d /sys/fs/cgroup/memory ] && GROUP=/sys/fs/cgroup/memory
+step "the guest is whole" whole
+step "doctor" doctor
+step "trace" trace
+step "memory by fentry" eviction-scenario guest-memory --expect-source fentry/page_counter_try_charge
+step "memory by kprobe" eviction-scenario guest-memory --rungs kprobe/page_counter_try_charge --expect-source kprobe/page_counter_try_charge
+step "memory without eBPF" eviction-scenario guest-memory --timer --expect-source timer
+step "inodes by fentry" eviction-scenario guest-inodes /dev/vda --expect-source fentry/inode_init_owner
+step "inodes by kprobe" eviction-scenario guest-inodes /dev/vdb --rungs kprobe/inode_init_owner --expect-source kprobe/inode_init_owner
+step "inodes without eBPF" eviction-scenario guest-inodes /dev/vdc --timer --expect-source timer
+"#;
+
+pub(crate) fn run(series: &str, cgroup: CgroupVersion) -> Result<Outcome> {
+    let workspace = Workspace::find()?;
+    let folder = tempfile::tempdir()?;
+    let command = ["sh", "-c", STEPS].map(str::to_owned).to_vec();
+    let mut guest = Guest::new(Kernel::find(&workspace, series)?, cgroup, command);
+    let programs = suite::programs()?;
+    let programs = ["eviction", "eviction-load", "eviction-scenario"]
+        .map(|name| (programs.join(name), format!("/bin/{name}")));
+    guest.files = programs.to_vec();
+    for disk in ["a", "b", "c"] {
+        let image = folder.path().join(disk);
+        make_ext4(&image)?;
+        guest.disks.push(image);
+    }
+    guest.timeout = PATIENCE;
+    let finished = vm::run(&workspace, &guest, &mut |line| {
+        if let Line::Notice(text) = line {
+            println!("    {text}");
+        }
+    })?;
+    let passed = finished
+        .output
+        .lines()
+        .filter(|line| line.starts_with("ok "))
+        .count();
+    if finished.code != 0 || passed != STEPS.matches("\nstep \"").count() {
+        bail!(
+            "the guest ended with {}\n{}",
+            finished.code,
+            finished.output
+        );
+    }
+    Ok(Outcome::Noted(format!(
+        "{passed} steps, {} s",
+        finished.elapsed.as_secs()
+    )))
+}
+
+fn make_ext4(image: &Path) -> Result<()> {
+    std::fs::File::create(image)?.set_len(32 << 20)?;
+    let made = Command::new("mkfs.ext4")
+        .args(["-q", "-F", "-N", INODES])
+        .arg(image)
+        .output();
+    let made = made.context("mkfs.ext4 does not start: run `cargo xtask setup`")?;
+    if !made.status.success() {
+        bail!("mkfs.ext4: {}", String::from_utf8_lossy(&made.stderr));
+    }
+    Ok(())
+}
