@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use xtask::setup::GUEST_KERNELS;
 use xtask::suites::SUITES;
 use xtask::vm::CgroupVersion;
@@ -39,12 +39,33 @@ pub(crate) enum Command {
         #[arg(default_value = "")]
         filter: String,
     },
+    /// Show the main job on this machine, after the set-up it needs: a hog dies before the OOM killer moves
+    Demo {
+        /// For people, or one JSON object
+        #[arg(long, value_enum, default_value = "text")]
+        output: Output,
+    },
     /// Boot a guest kernel with the built binary in it and run a command there
     #[command(
         after_help = "The guest is a busybox with `eviction` on its PATH. The command's exit code becomes ours; files it leaves in\n\
                             /out come back with --out. The console of the last guest stays in target/vm."
     )]
     Vm(VmArgs),
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Output {
+    Text,
+    Json,
+}
+
+impl Output {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -11,6 +11,7 @@ pub mod build;
 pub mod check;
 pub mod clock;
 pub mod console;
+pub mod demo;
 pub mod mutants;
 pub mod process;
 pub mod setup;
