@@ -15,6 +15,10 @@ pub(crate) fn cases() -> Vec<Case> {
             doctor,
         ),
         Case::new(
+            "doctor says when the cpu cgroup has no real-time budget",
+            no_realtime_budget,
+        ),
+        Case::new(
             "trace shows who charges memory, by the path in the memory hierarchy",
             trace_memory,
         ),
@@ -51,6 +55,37 @@ fn doctor() -> Result<Outcome> {
         }
     }
     Ok(Outcome::Noted(format!("memory events from {memory}")))
+}
+
+/// Kernels with CONFIG_RT_GROUP_SCHED on v1 refuse SCHED_FIFO in a new cpu cgroup, root or not.
+fn no_realtime_budget() -> Result<Outcome> {
+    let group = std::path::PathBuf::from(format!(
+        "/sys/fs/cgroup/cpu/eviction-test-{}",
+        std::process::id()
+    ));
+    if !std::path::Path::new("/sys/fs/cgroup/cpu/cpu.rt_runtime_us").exists() {
+        return Ok(Outcome::Skipped(
+            "this kernel has no real-time budgets on the v1 cpu hierarchy".into(),
+        ));
+    }
+    std::fs::create_dir(&group)?;
+    let program = suite::programs()?.join("eviction");
+    let script = format!(
+        "echo $$ > {}/cgroup.procs && exec {} doctor",
+        group.display(),
+        program.display()
+    );
+    let output = Command::new("sh").args(["-c", &script]).output();
+    std::fs::remove_dir(&group)?;
+    let output = output?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.code() != Some(4)
+        || !said.contains("has no real-time budget")
+        || !said.contains("cpu.rt_runtime_us")
+    {
+        bail!("{:?}: {said}", output.status);
+    }
+    Ok(Outcome::Passed)
 }
 
 fn trace_memory() -> Result<Outcome> {

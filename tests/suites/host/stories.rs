@@ -1,9 +1,15 @@
 //! The demo's stories with its assertions, and the same without eBPF.
 
-use anyhow::{Result, bail};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
 use eviction_tests::scenario::demo::{inode_faults, memory_faults, right_victim};
-use eviction_tests::scenario::{Events, InodeStory, MemoryStory, Programs};
+use eviction_tests::scenario::{Events, InodeStory, MemoryStory, Programs, TestTree, wait_until};
 use eviction_tests::suite::{self, Case, Outcome};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -14,6 +20,10 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         Case::new("an inode hog dies before the file system is full", inodes),
         Case::new("without eBPF a slow memory hog dies in time", slow_memory),
+        Case::new(
+            "Ctrl-C in the middle of the demo leaves nothing behind",
+            interrupted,
+        ),
         Case::new("without eBPF a slow inode hog dies in time", slow_inodes),
     ]
 }
@@ -82,4 +92,36 @@ fn slow_inodes() -> Result<Outcome> {
         faults.push(format!("{outcome:?}"));
     }
     judged(faults, format!("{} inodes free", outcome.inodes_free))
+}
+
+fn interrupted() -> Result<()> {
+    let programs = programs()?;
+    let scenario = programs.eviction.with_file_name("eviction-scenario");
+    let mut demo = Command::new(scenario)
+        .arg("demo")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let tree = format!(
+        "{}/eviction-test-{}-memory",
+        TestTree::hierarchy(),
+        demo.id()
+    );
+    let hog = Path::new(&tree).join("hog");
+    let running = wait_until(Duration::from_secs(60), || hog.exists().then_some(()));
+    kill(Pid::from_raw(i32::try_from(demo.id())?), Signal::SIGINT)?;
+    let ended = wait_until(Duration::from_secs(30), || demo.try_wait().ok().flatten());
+    if ended.is_none() {
+        demo.kill()?;
+        demo.wait()?;
+    }
+    running.context("the demo never came to its hog")?;
+    let status = ended.context("the demo did not end within 30 s")?;
+    if status.success() {
+        bail!("an interrupted demo must not count as good");
+    }
+    if Path::new(&tree).exists() {
+        bail!("{tree} is still there");
+    }
+    Ok(())
 }
