@@ -30,6 +30,8 @@ const PACKAGES: &[&str] = &[
     "xfsprogs",
     "btrfs-progs",
     "mount",
+    // lists the files that the checks read
+    "git",
 ];
 
 pub(super) fn step() -> Step {

@@ -24,7 +24,7 @@ pub(super) fn best(workspace: &Workspace, kernel: &Kernel) -> Accel {
     }
     let accel = probe(workspace, kernel);
     // Without the note the next guest asks again: slower, not wrong.
-    let _ = std::fs::create_dir_all(workspace.kernels())
+    let _ = std::fs::create_dir_all(workspace.cache().join("logs"))
         .and_then(|()| std::fs::write(&note, if accel == Accel::Kvm { "kvm" } else { "tcg" }));
     accel
 }
