@@ -1,5 +1,6 @@
 //! A copy of the tree to make mistakes in: the work tree itself is never touched.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,7 +27,11 @@ impl Tree {
             "--others",
             "--exclude-standard",
         ]))?;
-        for name in listed.lines() {
+        let listed: BTreeSet<&str> = listed.lines().collect();
+        remove_others(&tree.root(), &tree.root(), &|name| {
+            listed.contains(name) && workspace.root().join(name).is_file()
+        })?;
+        for name in &listed {
             let from = workspace.root().join(name);
             if from.is_file() {
                 let content =
@@ -71,5 +76,39 @@ impl Tree {
             std::fs::create_dir_all(folder)?;
         }
         std::fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// Removes from an earlier copy what the tree no longer has: a file that moved would be there twice.
+fn remove_others(root: &Path, folder: &Path, keep: &dyn Fn(&str) -> bool) -> Result<()> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Ok(());
+    };
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_dir() {
+            remove_others(root, &path, keep)?;
+        } else if !path.strip_prefix(root)?.to_str().is_some_and(keep) {
+            std::fs::remove_file(&path)
+                .with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_moved_is_not_left_in_the_copy() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("src")).unwrap();
+        for name in ["src/kept.rs", "src/moved.rs"] {
+            std::fs::write(root.path().join(name), "").unwrap();
+        }
+        remove_others(root.path(), root.path(), &|name| name == "src/kept.rs").unwrap();
+        assert!(root.path().join("src/kept.rs").exists());
+        assert!(!root.path().join("src/moved.rs").exists());
     }
 }
