@@ -1,5 +1,6 @@
 //! The command line: parses, wires the adapters, reports. Exit codes are in [`exit`].
 
+mod config;
 mod doctor;
 mod eviction_args;
 mod exit;
@@ -7,6 +8,7 @@ mod host_args;
 mod run;
 mod source;
 mod stop;
+mod table;
 mod trace;
 
 pub use exit::Exit;
@@ -40,6 +42,8 @@ enum Command {
     Trace(trace::TraceArgs),
     /// Tells what this node offers, what will be used, and how to get what is missing.
     Doctor(doctor::DoctorArgs),
+    /// Checks, shows and imports configuration files.
+    Config(config::ConfigArgs),
 }
 
 /// Runs the program with the arguments of this process.
@@ -62,6 +66,7 @@ pub fn main() -> Exit {
             Command::Run(args) => run::run(&args),
             Command::Trace(args) => trace::trace(&args),
             Command::Doctor(args) => doctor::doctor(&args),
+            Command::Config(args) => config::config(&args),
         });
     match done {
         Ok(exit) => exit,

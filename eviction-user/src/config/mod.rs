@@ -19,6 +19,7 @@ mod section;
 #[cfg(test)]
 mod tests;
 mod warning;
+mod write;
 mod yaml;
 
 pub use effective::{Effective, Row};
@@ -29,3 +30,4 @@ pub use host::{HostConfig, HostError, HostFlags};
 pub use origin::{Origin, Sourced};
 pub use section::SignalMap;
 pub use warning::{Warning, WarningKind};
+pub use write::WriteError;

@@ -1,6 +1,7 @@
 //! Suite `host`: the built program on this machine, natively.
 
 mod command_line;
+mod config;
 mod observe;
 mod program;
 mod stories;
@@ -13,6 +14,7 @@ fn main() -> ExitCode {
     let mut cases: Vec<Case> = Vec::new();
     cases.extend(program::cases());
     cases.extend(command_line::cases());
+    cases.extend(config::cases());
     cases.extend(observe::cases());
     cases.extend(stories::cases());
     suite::main(cases)

@@ -3,6 +3,7 @@
 mod errors;
 mod host_mode;
 mod layers;
+mod round_trip;
 mod warnings;
 
 use super::{Effective, EvictionFlags};

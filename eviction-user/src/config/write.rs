@@ -1,0 +1,98 @@
+//! Writes settings as a file of our own kind.
+
+use super::effective::Effective;
+use super::error::ConfigError;
+use super::flags::EvictionFlags;
+use super::format::{OWN_API_VERSION, OWN_KIND};
+use super::keys;
+use super::origin::Sourced;
+use crate::policy::thresholds::parse::Source;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+/// In the order in which they are written.
+struct Pairs(Vec<(&'static str, Value)>);
+
+impl Serialize for Pairs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+/// The settings could not be put into YAML.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    #[error(transparent)]
+    Defaults(#[from] ConfigError),
+    #[error("cannot be written as YAML: {0}")]
+    Yaml(#[from] serde_saphyr::ser::Error),
+}
+
+impl Effective {
+    /// A file of our own kind that says the same. `evictionHard` is written whole, so that nobody has to
+    /// know what is merged or dropped; of the other settings those that are not at their defaults.
+    pub fn to_own_file(&self) -> Result<String, WriteError> {
+        let defaults = Self::load(None, &EvictionFlags::default())?;
+        let mut pairs = vec![
+            (keys::API_VERSION, json!(OWN_API_VERSION)),
+            (keys::KIND, json!(OWN_KIND)),
+        ];
+        for source in [
+            Source::Hard,
+            Source::Soft,
+            Source::SoftGrace,
+            Source::MinReclaim,
+        ] {
+            let entries = &self.map(source).entries;
+            if source == Source::Hard || !entries.is_empty() {
+                let texts = entries
+                    .iter()
+                    .map(|(key, text)| (key.clone(), json!(text.value)));
+                pairs.push((source.key(), Value::Object(texts.collect())));
+            }
+        }
+        pairs.extend(self.singles_unlike(&defaults));
+        Ok(serde_saphyr::to_string(&Pairs(pairs))?)
+    }
+
+    fn singles_unlike(&self, defaults: &Self) -> impl Iterator<Item = (&'static str, Value)> {
+        fn pair<T: PartialEq>(
+            key: &'static str,
+            (ours, default): (&Sourced<T>, &Sourced<T>),
+            write: impl FnOnce(&T) -> Value,
+        ) -> Option<(&'static str, Value)> {
+            (ours.value != default.value).then(|| (key, write(&ours.value)))
+        }
+        macro_rules! both {
+            ($field:ident) => {
+                (&self.$field, &defaults.$field)
+            };
+        }
+        // Merging is done: the hard map is whole.
+        [
+            pair(keys::TRANSITION_PERIOD, both!(transition_period), text),
+            pair(keys::MAX_POD_GRACE, both!(max_pod_grace), plain),
+            pair(keys::ENFORCE, both!(enforce), plain),
+            pair(keys::LOCAL_STORAGE, both!(local_storage), plain),
+            pair(keys::MEMCG_NOTIFICATION, both!(memcg_notification), plain),
+            pair(keys::IMAGE_GC_HIGH, both!(image_gc_high), plain),
+            pair(keys::IMAGE_GC_LOW, both!(image_gc_low), plain),
+            pair(keys::IMAGE_MIN_AGE, both!(image_min_age), text),
+            pair(keys::IMAGE_MAX_AGE, both!(image_max_age), text),
+            pair(keys::CGROUP_ROOT, both!(cgroup_root), plain),
+            pair(keys::CGROUP_DRIVER, both!(cgroup_driver), plain),
+            pair(keys::RUNTIME_ENDPOINT, both!(runtime_endpoint), plain),
+            pair(keys::MONITORING_INTERVAL, both!(monitoring_interval), text),
+        ]
+        .into_iter()
+        .flatten()
+    }
+}
+
+fn text(value: &impl ToString) -> Value {
+    json!(value.to_string())
+}
+
+fn plain(value: &impl Serialize) -> Value {
+    json!(value)
+}
