@@ -4,6 +4,7 @@ mod config;
 mod doctor;
 mod eviction_args;
 mod exit;
+mod explain;
 mod host_args;
 mod run;
 mod source;
@@ -42,6 +43,8 @@ enum Command {
     Trace(trace::TraceArgs),
     /// Tells what this node offers, what will be used, and how to get what is missing.
     Doctor(doctor::DoctorArgs),
+    /// Tells what is measured now, who would go, and why the others not; evicts nothing.
+    Explain(explain::ExplainArgs),
     /// Checks, shows and imports configuration files.
     Config(config::ConfigArgs),
 }
@@ -66,6 +69,7 @@ pub fn main() -> Exit {
             Command::Run(args) => run::run(&args),
             Command::Trace(args) => trace::trace(&args),
             Command::Doctor(args) => doctor::doctor(&args),
+            Command::Explain(args) => explain::explain(&args),
             Command::Config(args) => config::config(&args),
         });
     match done {

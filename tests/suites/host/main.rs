@@ -2,6 +2,7 @@
 
 mod command_line;
 mod config;
+mod explain;
 mod observe;
 mod program;
 mod stories;
@@ -15,6 +16,7 @@ fn main() -> ExitCode {
     cases.extend(program::cases());
     cases.extend(command_line::cases());
     cases.extend(config::cases());
+    cases.extend(explain::cases());
     cases.extend(observe::cases());
     cases.extend(stories::cases());
     suite::main(cases)

@@ -1,0 +1,81 @@
+//! `eviction explain`: what is measured now, who would go, and why the others not. Changes nothing.
+
+mod place;
+mod report;
+mod text;
+
+use super::host_args::{Host, HostArgs};
+use super::table::print;
+use super::{Exit, Failure};
+use crate::model::{Signal, Snapshot};
+use crate::policy::Engine;
+use crate::ports::Inventory;
+use crate::telemetry::record::Output;
+use clap::Args;
+use report::Report;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Debug, Args)]
+pub(super) struct ExplainArgs {
+    #[command(flatten)]
+    host: HostArgs,
+    /// How it is printed.
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+pub(super) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
+    let host = args.host.open()?;
+    let mut inventory = host.inventory()?;
+    inventory.look().map_err(|e| Failure::runtime(&e))?;
+    // The kernel's counters run only while `eviction run` does.
+    let snapshot = inventory.snapshot(&BTreeMap::new());
+    let engine = Engine::new(host.engine_config());
+    let counted: BTreeSet<&str> = host
+        .config
+        .workloads
+        .iter()
+        .filter(|workload| workload.dir.is_some())
+        .map(|workload| workload.name.as_str())
+        .collect();
+    let mut report = Report::new(&engine, &snapshot, &counted);
+    for row in &mut report.signals {
+        row.place = place::of(row.signal, &host);
+    }
+    report.missing = missing(&host, &snapshot, &counted);
+    match args.output {
+        Output::Text => print(&text::page(&report)),
+        Output::Json => {
+            print(&serde_json::to_string(&report).map_err(|e| Failure::runtime(&e))?);
+        }
+    }
+    Ok(Exit::Good)
+}
+
+/// What could not be found out here, and what would help.
+fn missing(host: &Host, snapshot: &Snapshot, counted: &BTreeSet<&str>) -> Vec<String> {
+    let mut missing = Vec::new();
+    let unread: Vec<_> = snapshot
+        .pods
+        .iter()
+        .filter(|pod| pod.stats.is_none())
+        .map(|pod| pod.pod.name.as_str())
+        .collect();
+    if !unread.is_empty() {
+        missing.push(format!(
+            "the memory use of {} cannot be read (no memory controller there, or no permission); what has no figures ranks first, as in the kubelet",
+            unread.join(", ")
+        ));
+    }
+    if host.watches(Signal::NodeFsInodesFree) {
+        let names = snapshot.pods.iter().map(|pod| pod.pod.name.as_str());
+        let uncounted: Vec<_> = names.filter(|name| !counted.contains(name)).collect();
+        if !uncounted.is_empty() {
+            missing.push(format!(
+                "the inode use of {} is unknown: the kernel's counters run only while `eviction run` does; --workload NAME:dir=PATH counts a directory instead",
+                uncounted.join(", ")
+            ));
+        }
+    }
+    missing
+}
