@@ -14,7 +14,7 @@ pub struct Plan {
     pub inodes: Vec<Step>,
 }
 
-/// One alternative. Its rungs belong together: the first ones make it work, see [`Step::needs_all`].
+/// One alternative. Its rungs are attached together, see [`Step::leader`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
     pub rungs: Vec<Candidate>,

@@ -233,9 +233,11 @@ impl SlotHandle {
         // Whoever added before this saw an older limit; whoever adds after it sees this one.
         fence(Ordering::SeqCst);
         let used_up = limit.crossed(self.map.spent(self.slot).load(Ordering::SeqCst));
-        let reached = || match (credit.level, usage_now()) {
-            (Some(level), Some(usage)) => usage.saturating_add(in_flight.unbooked) >= level,
-            _ => true,
+        // Unless both the level and the usage are known, what looks used up counts as used up.
+        let reached = || {
+            credit.level.is_none_or(|level| {
+                usage_now().is_none_or(|usage| usage.saturating_add(in_flight.unbooked) >= level)
+            })
         };
         if look_again || (used_up && reached()) {
             Armed::AlreadyCrossed
