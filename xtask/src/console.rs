@@ -1,9 +1,11 @@
 //! What a person sees while `cargo xtask` works: one aligned line per step, and signs of life from long ones.
 
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{Write, stdout};
 
 /// Width of the name column, wide enough for every step and suite.
 const NAME: usize = 22;
+/// A compiler's or a test's line may be thousands of characters long; its beginning is a sign of life enough.
+const WIDTH: usize = 120;
 
 /// `  name                 state  detail`
 pub fn step(name: &str, state: &str, detail: &str) {
@@ -14,7 +16,7 @@ pub fn step(name: &str, state: &str, detail: &str) {
 pub fn progress(text: &str) {
     say(&format!("  {:<NAME$} {text}", "")
         .chars()
-        .take(width())
+        .take(WIDTH)
         .collect::<String>());
 }
 
@@ -23,8 +25,4 @@ pub fn say(line: &str) {
     let mut out = stdout().lock();
     // A reader that went away (`| head`) is no reason to stop working.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
-}
-
-fn width() -> usize {
-    if stdout().is_terminal() { 120 } else { 200 }
 }
