@@ -4,7 +4,7 @@
 //!    ([`agent`]), 4. fresh look ([`sys`], [`host`]), 5. policy ([`policy`]), 6. decision, 7. executor
 //!    ([`host`]), 8. the outcome goes back to the engine.
 //!
-//! Imports go downwards only: `model` < `policy`, `ports` < `sys` < `host`, `bpf` < `telemetry` <
+//! Imports go downwards only: `model` < `policy`, `ports` < `sys` < `host`, `bpf` < `record`, `telemetry` <
 //! `agent` < `config` < `cli` (checked by `cargo xtask check`).
 
 pub mod agent;
@@ -13,6 +13,7 @@ pub mod cli;
 pub mod config;
 pub mod host;
 pub mod ports;
+pub mod record;
 pub mod sys;
 pub mod telemetry;
 

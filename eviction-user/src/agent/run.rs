@@ -2,10 +2,12 @@
 
 use super::{Lines, Pace};
 use crate::model::{Action, Eviction, Timestamp, Uid};
+use crate::policy::cycle::LayoutUnknown;
 use crate::policy::{Engine, Input};
 use crate::ports::{
     Distance, Entry, Executor, Inventory, Journal, PressureSource, Removal, Started, Wake, Watch,
 };
+use crate::record::Recorder;
 use crate::sys::clock;
 use std::pin::pin;
 use std::sync::Arc;
@@ -46,6 +48,7 @@ pub struct Agent<S, I, X, J> {
     removing: Vec<Removing>,
     next_id: u64,
     lost: u64,
+    recorder: Option<Recorder>,
 }
 
 /// A victim on its way out.
@@ -90,7 +93,14 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             removing: Vec::new(),
             next_id: 1,
             lost: 0,
+            recorder: None,
         }
+    }
+
+    /// From here on all that the engine is told and decides is recorded.
+    pub fn recorded_by(mut self, recorder: Recorder) -> Self {
+        self.recorder = Some(recorder);
+        self
     }
 
     /// Runs until `stop` is ready. `how` is recorded once all lines are armed.
@@ -102,7 +112,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         loop {
             let turn = self.turn(wake);
             if let Some(how) = started.take() {
-                self.journal.record(Entry::Started {
+                self.tell(Entry::Started {
                     at: clock::now(),
                     how,
                 });
@@ -121,7 +131,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 biased;
                 () = &mut stop => return,
                 event = self.source.next() => {
-                    self.journal.record(Entry::Event { event, received: clock::now() });
+                    self.tell(Entry::Event { event, received: clock::now() });
                     Wake::Event(event)
                 }
                 () = tokio::time::sleep(wait) => match turn {
@@ -147,7 +157,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 (look.taken, self.lines.newly_met(&observations))
             }
             Err(e) => {
-                self.journal.record(Entry::LookFailed {
+                self.tell(Entry::LookFailed {
                     reason: e.to_string(),
                 });
                 self.distances = [None; Watch::ALL.len()];
@@ -192,27 +202,46 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
     /// Hands one input to the engine and does what it says; is a node-level reclaim asked for?
     fn carry_out(&mut self, now: Timestamp, wake: Wake, looked: Timestamp, input: Input) -> bool {
         let mut reclaim = false;
-        match self.engine.handle(now, input) {
+        match self.decide(now, wake, input) {
             Ok(actions) => {
                 for action in actions {
                     match action {
                         Action::Evict(eviction) => self.evict(wake, looked, eviction),
                         Action::NoCandidate { ranking, .. } => {
-                            self.journal.record(Entry::NoCandidate { at: now, ranking });
+                            self.tell(Entry::NoCandidate { at: now, ranking });
                         }
                         Action::ReclaimNode { .. } => reclaim = true,
-                        other => self.journal.record(Entry::Engine {
+                        other => self.tell(Entry::Engine {
                             at: now,
                             action: other,
                         }),
                     }
                 }
             }
-            Err(e) => self.journal.record(Entry::LookFailed {
+            Err(e) => self.tell(Entry::LookFailed {
                 reason: e.to_string(),
             }),
         }
         reclaim
+    }
+
+    fn decide(
+        &mut self,
+        now: Timestamp,
+        wake: Wake,
+        input: Input,
+    ) -> Result<Vec<Action>, LayoutUnknown> {
+        match &mut self.recorder {
+            Some(recorder) => recorder.handle(&mut self.engine, now, wake.name(), input),
+            None => self.engine.handle(now, input),
+        }
+    }
+
+    fn tell(&mut self, entry: Entry) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.note(&entry);
+        }
+        self.journal.record(entry);
     }
 
     fn evict(&mut self, wake: Wake, looked: Timestamp, eviction: Box<Eviction>) {
@@ -227,7 +256,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             Some(self.executor.evict(&eviction))
         };
         let dry_run = self.settings.dry_run;
-        self.journal.record(Entry::Decision {
+        self.tell(Entry::Decision {
             id,
             decided,
             wake,
@@ -240,7 +269,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 self.carry_out(decided, wake, looked, Input::Evicted { uid });
             }
             Some(Ok(report)) => {
-                self.journal.record(Entry::Kill {
+                self.tell(Entry::Kill {
                     id,
                     uid: uid.clone(),
                     report,
@@ -255,7 +284,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             }
             Some(Err(e)) => {
                 let reason = e.to_string();
-                self.journal.record(Entry::KillFailed {
+                self.tell(Entry::KillFailed {
                     id,
                     uid: uid.clone(),
                     reason,
@@ -274,7 +303,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             match self.executor.removal(&victim.uid) {
                 Removal::Gone => {
                     let uid = victim.uid.clone();
-                    self.journal.record(Entry::Gone {
+                    self.tell(Entry::Gone {
                         id: victim.id,
                         uid: victim.uid,
                         at: now,
@@ -285,7 +314,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 Removal::Running => {
                     if after >= REMOVAL_LIMIT && !victim.reported {
                         victim.reported = true;
-                        self.journal.record(Entry::StillThere {
+                        self.tell(Entry::StillThere {
                             id: victim.id,
                             uid: victim.uid.clone(),
                             after,
@@ -351,7 +380,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
     fn count_lost(&mut self) {
         let lost = self.source.lost_events();
         if lost > self.lost {
-            self.journal.record(Entry::EventsLost {
+            self.tell(Entry::EventsLost {
                 count: lost - self.lost,
             });
             self.lost = lost;

@@ -6,6 +6,8 @@ mod eviction_args;
 mod exit;
 mod explain;
 mod host_args;
+mod recording;
+mod replay;
 mod run;
 mod source;
 mod stop;
@@ -41,6 +43,9 @@ enum Command {
     Run(run::RunArgs),
     /// Prints one line per kernel event; evicts nothing.
     Trace(trace::TraceArgs),
+    /// Feeds a recording of `run --record` to the engine again, or asks what another configuration would
+    /// have done.
+    Replay(replay::ReplayArgs),
     /// Tells what this node offers, what will be used, and how to get what is missing.
     Doctor(doctor::DoctorArgs),
     /// Tells what is measured now, who would go, and why the others not; evicts nothing.
@@ -68,6 +73,7 @@ pub fn main() -> Exit {
         .and_then(|()| match args.command {
             Command::Run(args) => run::run(&args),
             Command::Trace(args) => trace::trace(&args),
+            Command::Replay(args) => replay::replay(&args),
             Command::Doctor(args) => doctor::doctor(&args),
             Command::Explain(args) => explain::explain(&args),
             Command::Config(args) => config::config(&args),

@@ -1,6 +1,7 @@
 //! `eviction run`: checks everything that can be wrong, then wires the parts and lets the loop go.
 
 use super::host_args::{Host, HostArgs};
+use super::recording::{self, RecordingArgs};
 use super::source::{self, BpfArgs, EventsMode, KernelSource, Source};
 use super::{Exit, Failure, stop};
 use crate::agent::{self, Agent, Lines, Privileges, Settings};
@@ -9,6 +10,7 @@ use crate::host::{HostExecutor, HostInventory};
 use crate::model::Signal;
 use crate::policy::{Engine, EngineConfig};
 use crate::ports::{PressureSource, Started};
+use crate::record::Recorder;
 use crate::sys::cgroup::{CgroupNames, GroupMemoryReader};
 use crate::telemetry::journal::ChannelJournal;
 use crate::telemetry::record::{self, Output};
@@ -29,6 +31,8 @@ pub(super) struct RunArgs {
     /// How the records are printed.
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
+    #[command(flatten)]
+    recording: RecordingArgs,
     #[command(flatten)]
     bpf: BpfArgs,
 }
@@ -67,11 +71,14 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         look_between: args.events != EventsMode::None,
         dry_run: args.dry_run,
     };
+    let recording = recording::start(&args.recording, &engine, args.dry_run)?;
+    let (recorder, writer) = recording.unzip();
     let parts = Parts {
         inventory,
         executor,
         journal,
         engine,
+        recorder,
         settings,
     };
     let (events, options) = (args.events, args.bpf.options());
@@ -80,6 +87,10 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     })?;
     // The journal went with the agent: what it still holds is printed, then the printer ends.
     let _ = printer.join();
+    if let Some(writer) = writer {
+        // The recorder went the same way.
+        let _ = writer.join();
+    }
     Ok(Exit::Good)
 }
 
@@ -89,6 +100,7 @@ struct Parts {
     executor: HostExecutor,
     journal: ChannelJournal,
     engine: EngineConfig,
+    recorder: Option<Recorder>,
     settings: Settings,
 }
 
@@ -135,18 +147,22 @@ async fn live<S: PressureSource>(
     parts: Parts,
     stopped: oneshot::Receiver<()>,
 ) {
-    let lines = Lines::new(parts.engine.settings.thresholds.clone());
-    let engine = Engine::new(parts.engine);
     let Parts {
         inventory,
         executor,
         journal,
+        engine,
+        recorder,
         settings,
-        ..
     } = parts;
+    let lines = Lines::new(engine.settings.thresholds.clone());
+    let engine = Engine::new(engine);
     let mut agent = Agent::new(
         source, inventory, executor, journal, engine, lines, settings,
     );
+    if let Some(recorder) = recorder {
+        agent = agent.recorded_by(recorder);
+    }
     let got = Privileges::take();
     how.notes.extend(got.realtime.err().map(|e| e.to_string()));
     how.notes.extend(

@@ -69,7 +69,7 @@ impl Effective {
     }
 
     /// The thresholds, with or without the copies for allocatable memory.
-    pub(super) fn parse(&self, enforce_pods: bool) -> Result<Vec<Threshold>, ConfigError> {
+    pub fn parse(&self, enforce_pods: bool) -> Result<Vec<Threshold>, ConfigError> {
         let texts = ThresholdTexts {
             hard: texts(&self.hard),
             soft: texts(&self.soft),

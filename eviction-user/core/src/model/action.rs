@@ -9,12 +9,21 @@ use super::signal::{Condition, Resource, Signal};
 use super::span::Span;
 use super::threshold::Threshold;
 
+/// A text of this program. By this name, because serde's derive takes a plain reference to be borrowed
+/// from what it reads.
+pub type FixedText = &'static str;
+
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Action {
     Evict(Box<Eviction>),
     /// Free node-level resources, then answer with `Input::Reclaimed`.
     ReclaimNode {
         signal: Signal,
+        #[cfg_attr(
+            feature = "serde",
+            serde(deserialize_with = "super::static_text::calls")
+        )]
         calls: &'static [ReclaimCall],
     },
     NodeEvent(NodeEvent),
@@ -33,19 +42,33 @@ pub enum Action {
 
 /// Node-level ways to free disk space, before any pod has to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ReclaimCall {
     DeadContainers,
     UnusedImages,
 }
 
+impl ReclaimCall {
+    pub const NONE: &'static [Self] = &[];
+    pub const DEAD_CONTAINERS: &'static [Self] = &[Self::DeadContainers];
+    pub const UNUSED_IMAGES: &'static [Self] = &[Self::UnusedImages];
+    pub const BOTH: &'static [Self] = &[Self::DeadContainers, Self::UnusedImages];
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NodeEvent {
-    pub reason: &'static str,
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "super::static_text::event_reason")
+    )]
+    pub reason: FixedText,
     pub message: String,
 }
 
 /// Why no eviction happens although a threshold is satisfied.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Hold {
     /// The previous eviction is too recent; a next one may happen after this time.
     CoolDown { left: Span },
@@ -56,15 +79,25 @@ pub enum Hold {
 }
 
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Eviction {
     pub pod: Arc<Pod>,
     pub grace: KillGrace,
     pub message: String,
     /// For the pod's event; empty for local storage evictions.
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "super::static_text::annotations")
+    )]
     pub annotations: Vec<(&'static str, String)>,
     /// Whether the pod gets the `DisruptionTarget` condition.
     pub disruption_condition: bool,
     pub cause: EvictionCause,
+}
+
+impl NodeEvent {
+    /// The one reason there is.
+    pub const THRESHOLD_MET: &'static str = "EvictionThresholdMet";
 }
 
 impl Eviction {
@@ -76,9 +109,11 @@ impl Eviction {
 /// Grace period that overrides the pod's own, in seconds as handed to the killer. A killer treats
 /// zero and below as one second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KillGrace(pub i64);
 
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum EvictionCause {
     /// A threshold of the node is satisfied.
     Pressure {
@@ -105,6 +140,7 @@ impl EvictionCause {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum LocalStorageLimit {
     EmptyDir { volume: String },
     Pod,

@@ -8,3 +8,12 @@ pub const OFFENDING_CONTAINERS_USAGE: &str = "offending_containers_usage";
 pub const OFFENDING_POD: &str = "offending_pod";
 pub const OFFENDING_POD_USAGE: &str = "offending_pod_usage";
 pub const STARVED_RESOURCE: &str = "starved_resource";
+
+/// Those of an eviction event.
+pub const OF_EVENT: [&str; 5] = [
+    OFFENDING_CONTAINERS,
+    OFFENDING_CONTAINERS_USAGE,
+    OFFENDING_POD,
+    OFFENDING_POD_USAGE,
+    STARVED_RESOURCE,
+];

@@ -12,6 +12,8 @@ pub mod resources;
 pub mod signal;
 pub mod snapshot;
 pub mod span;
+#[cfg(feature = "serde")]
+pub(crate) mod static_text;
 pub mod stats;
 pub mod threshold;
 pub mod time;

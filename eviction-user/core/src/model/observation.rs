@@ -6,6 +6,7 @@ use super::time::Timestamp;
 /// One signal's measurement. Amounts may be negative: more tasks than allowed, or a working set
 /// above the limit that wrapped in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Observation {
     pub available: i64,
     pub capacity: i64,
@@ -15,6 +16,7 @@ pub struct Observation {
 
 /// The measurements of one look. A signal whose source lacks a field is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Observations([Option<Observation>; Signal::ALL.len()]);
 
 impl Observations {

@@ -10,6 +10,7 @@ use super::volume::Volume;
 
 /// Identity of a pod; in host mode a text that the inventory chooses. Cheap to copy around.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Uid(Arc<str>);
 
 impl Uid {
@@ -36,6 +37,7 @@ impl Borrow<str> for Uid {
 
 /// Why the caller asks that a workload never be chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Protection {
     /// We run in it.
     OwnPod,
@@ -56,6 +58,7 @@ impl fmt::Display for Protection {
 }
 
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Pod {
     pub uid: Uid,
     pub name: String,
@@ -124,6 +127,7 @@ impl Pod {
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Container {
     pub name: String,
     pub resources: Resources,
@@ -132,6 +136,7 @@ pub struct Container {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Toleration {
     pub key: String,
     pub operator: String,

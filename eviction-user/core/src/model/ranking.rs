@@ -8,6 +8,7 @@ use super::signal::Resource;
 
 /// All active pods in the order in which they would be evicted.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Ranking {
     pub resource: Resource,
     pub candidates: Vec<Candidate>,
@@ -22,6 +23,7 @@ impl Ranking {
 }
 
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Candidate {
     pub pod: Arc<Pod>,
     /// Position in the snapshot; the last tie breaker.
@@ -32,6 +34,7 @@ pub struct Candidate {
 
 /// What a candidate is ranked by; see `policy::rank` for the order of the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RankKey {
     pub has_stats: bool,
     pub exceeds_request: bool,
@@ -54,6 +57,7 @@ impl RankKey {
 
 /// One key of the ranking, for telling which one decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Criterion {
     MissingStats,
     ExceedsRequest,
@@ -62,6 +66,7 @@ pub enum Criterion {
 }
 
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Outcome {
     Chosen,
     Excluded(Exclusion),
@@ -75,6 +80,7 @@ pub enum Outcome {
 
 /// Why a candidate may not be evicted.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Exclusion {
     /// Static, mirror or critical priority: refused by the kubelet itself.
     Critical,

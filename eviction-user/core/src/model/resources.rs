@@ -5,6 +5,7 @@ use super::signal::Resource;
 
 /// Amounts by resource; an absent entry differs from zero in several rules.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ResourceList {
     pub cpu: Option<Quantity>,
     pub memory: Option<Quantity>,
@@ -33,6 +34,7 @@ impl ResourceList {
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Resources {
     pub requests: ResourceList,
     pub limits: ResourceList,

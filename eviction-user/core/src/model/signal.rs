@@ -8,6 +8,7 @@ use std::str::FromStr;
 /// The order of the variants is the order in which configuration is listed, and with it the tie
 /// breaker wherever the kubelet iterates a map in random order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Signal {
     MemoryAvailable,
     AllocatableMemoryAvailable,
@@ -98,6 +99,7 @@ impl FromStr for Signal {
 
 /// What a node runs short of. `inodes` and `pids` are the kubelet's private names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Resource {
     Memory,
     EphemeralStorage,
@@ -124,6 +126,7 @@ impl fmt::Display for Resource {
 
 /// A node condition. The order of the variants is that of [`Condition::ALL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Condition {
     MemoryPressure,
     DiskPressure,

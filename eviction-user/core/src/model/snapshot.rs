@@ -9,12 +9,14 @@ use super::time::Timestamp;
 
 /// A pod and what was read about it; `None` means no stats at all, which ranks a pod first.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ObservedPod {
     pub pod: Arc<Pod>,
     pub stats: Option<PodStats>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Snapshot {
     pub taken: Timestamp,
     pub summary: Summary,

@@ -7,6 +7,7 @@ use super::go_quote::quote_as_time;
 
 /// A signed length of time in nanoseconds, Go's `time.Duration`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Span(i64);
 
 impl Span {

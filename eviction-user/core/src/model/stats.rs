@@ -3,6 +3,7 @@
 use super::time::Timestamp;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct MemoryStats {
     pub time: Option<Timestamp>,
     pub available: Option<u64>,
@@ -11,6 +12,7 @@ pub struct MemoryStats {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FsStats {
     pub time: Option<Timestamp>,
     pub available: Option<u64>,
@@ -23,6 +25,7 @@ pub struct FsStats {
 
 /// Tasks of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Rlimit {
     pub time: Option<Timestamp>,
     pub max_pid: Option<i64>,
@@ -30,6 +33,7 @@ pub struct Rlimit {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SystemContainer {
     pub name: String,
     pub memory: Option<MemoryStats>,
@@ -42,6 +46,7 @@ impl SystemContainer {
 
 /// The node part of the kubelet's stats summary.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Summary {
     pub memory: Option<MemoryStats>,
     pub nodefs: Option<FsStats>,
@@ -59,6 +64,7 @@ pub struct Summary {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PodStats {
     pub memory: Option<MemoryStats>,
     pub process_count: Option<u64>,
@@ -68,6 +74,7 @@ pub struct PodStats {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ContainerStats {
     pub name: String,
     pub memory: Option<MemoryStats>,
@@ -76,6 +83,7 @@ pub struct ContainerStats {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct VolumeStats {
     pub name: String,
     pub fs: FsStats,

@@ -6,6 +6,7 @@ use super::span::Span;
 
 /// How much of a signal: an absolute amount or a part of the capacity.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Limit {
     Quantity(Quantity),
     /// A fraction (0.1 = 10 %). The kubelet keeps it in 32 bits, and the last digits of computed
@@ -25,6 +26,7 @@ impl PartialEq for Limit {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Operator {
     LessThan,
     /// The placeholder that the containerfs rewriting leaves where its source has no threshold.
@@ -32,6 +34,7 @@ pub enum Operator {
 }
 
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Threshold {
     pub signal: Signal,
     pub operator: Operator,

@@ -6,6 +6,7 @@ use super::span::Span;
 ///
 /// All arithmetic saturates, as Go's `time.Time.Sub` does, so no input can overflow a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Timestamp(i64);
 
 impl Timestamp {

@@ -4,6 +4,7 @@ use crate::model::{Condition, Signal, Span, Timestamp};
 
 /// When each condition last had a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LastObserved([Option<Timestamp>; Condition::ALL.len()]);
 
 impl LastObserved {

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use super::limit::effective;
 use super::requests::has_pod_level_resources;
 use crate::model::{
-    Container, ContainerStats, Observations, Pod, PodStats, Quantity, Resource, Signal, Threshold,
-    annotation,
+    Container, ContainerStats, NodeEvent, Observations, Pod, PodStats, Quantity, Resource, Signal,
+    Threshold, annotation,
 };
 
 /// Reason of the pod's event and status.
 pub const POD_REASON: &str = "Evicted";
 /// Reason of the node's event.
-pub const NODE_REASON: &str = "EvictionThresholdMet";
+pub const NODE_REASON: &str = NodeEvent::THRESHOLD_MET;
 
 /// Text and annotations of a pressure eviction.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,19 +2,18 @@
 
 use crate::model::{FsLayout, ReclaimCall, Signal};
 
-use ReclaimCall::{DeadContainers, UnusedImages};
-
 /// The calls for a signal, in order. `None` where the kubelet has no node-level reclaim at all,
 /// which acts like an empty list.
 pub fn calls(signal: Signal, layout: FsLayout) -> Option<&'static [ReclaimCall]> {
-    const BOTH: &[ReclaimCall] = &[DeadContainers, UnusedImages];
     let signal = FsSignal::of(signal)?;
     Some(
         match (layout.dedicated_imagefs, layout.split_containerfs, signal) {
-            (true, true, FsSignal::Image) => &[UnusedImages],
-            (true, true, FsSignal::Node | FsSignal::Container) => &[DeadContainers],
-            (true, false, FsSignal::Node) => &[],
-            (true, false, FsSignal::Image | FsSignal::Container) | (false, _, _) => BOTH,
+            (true, true, FsSignal::Image) => ReclaimCall::UNUSED_IMAGES,
+            (true, true, FsSignal::Node | FsSignal::Container) => ReclaimCall::DEAD_CONTAINERS,
+            (true, false, FsSignal::Node) => ReclaimCall::NONE,
+            (true, false, FsSignal::Image | FsSignal::Container) | (false, _, _) => {
+                ReclaimCall::BOTH
+            }
         },
     )
 }

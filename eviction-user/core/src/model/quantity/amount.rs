@@ -23,6 +23,10 @@ pub(super) enum Amount {
 }
 
 impl Amount {
+    /// What `places` of the wide form may be.
+    #[cfg(feature = "serde")]
+    pub(super) const WIDE_PLACES: [u32; 2] = [0, NANO_PLACES];
+
     pub(super) const fn integer(value: i64) -> Self {
         Self::Small {
             mantissa: value,

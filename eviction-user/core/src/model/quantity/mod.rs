@@ -4,6 +4,8 @@
 //! spelling, how values round and where 64-bit results wrap.
 
 mod amount;
+#[cfg(feature = "serde")]
+mod exact;
 mod format;
 mod parse;
 
@@ -16,6 +18,7 @@ pub use parse::QuantityError;
 
 /// How a quantity is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Format {
     /// 12e6
     DecimalExponent,

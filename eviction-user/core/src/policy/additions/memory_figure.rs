@@ -6,6 +6,7 @@ use crate::model::{Observations, Signal, Summary};
 /// What `memory.available` counts beside the kubelet's figure (capacity minus working set).
 /// The default is that figure alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct MemoryFigure {
     /// Page cache that could be reclaimed; the working set counts the active part as used (user
     /// cases 14 and 15).

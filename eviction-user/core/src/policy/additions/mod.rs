@@ -13,6 +13,7 @@ use victim_size::MinVictimSize;
 
 /// The additions that act on single decisions.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Additions {
     pub protection: ProtectionRules,
     pub min_victim_size: MinVictimSize,

@@ -8,6 +8,7 @@ const HOUR: Span = Span::from_secs(3_600);
 
 /// Recent evictions, and the limits they are held to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Pace {
     cool_down: Option<Span>,
     cap: Option<u32>,

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::model::{Pod, Protection, Uid};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ProtectionRules {
     /// The pod we run in.
     pub own_pod: Option<Uid>,
@@ -14,6 +15,7 @@ pub struct ProtectionRules {
 
 /// A label by key, or by key and value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LabelRule {
     pub key: String,
     pub value: Option<String>,

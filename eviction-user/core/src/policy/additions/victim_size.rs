@@ -4,6 +4,7 @@ use crate::model::{RankKey, Resource};
 
 /// Least use of a resource that makes a pod worth evicting, in the resource's own unit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct MinVictimSize {
     pub memory: Option<u64>,
     pub disk_bytes: Option<u64>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::message;
 use crate::model::{
-    Eviction, FsLayout, NodeEvent, Observations, Ranking, ReclaimCall, Signal, Snapshot,
+    Eviction, FsLayout, NodeEvent, Observations, Ranking, ReclaimCall, Signal, Snapshot, Threshold,
 };
 
 /// What a cycle comes to.
@@ -34,6 +34,7 @@ pub enum Decision {
 
 /// A threshold to act on, with the look that showed it.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Pressure {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) observations: Observations,
@@ -41,10 +42,19 @@ pub struct Pressure {
     /// Thresholds that may be acted on, in order of priority; never empty.
     pub(super) fresh: Vec<usize>,
     pub signal: Signal,
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "crate::model::static_text::calls")
+    )]
     pub calls: &'static [ReclaimCall],
 }
 
 impl Pressure {
+    /// Whether all positions are those of thresholds; not a given for what was read from outside.
+    pub fn fits(&self, thresholds: &[Threshold]) -> bool {
+        !self.fresh.is_empty() && self.fresh.iter().all(|at| *at < thresholds.len())
+    }
+
     pub fn event(&self) -> NodeEvent {
         let message = format!("Attempting to reclaim {}", self.signal.resource());
         NodeEvent {

@@ -5,6 +5,7 @@ use crate::model::{Observations, Span, Summary, Threshold};
 
 /// Configuration of the policy, already parsed.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Settings {
     pub thresholds: Vec<Threshold>,
     /// How long a condition is reported after its last cause. Zero reports none, ever.

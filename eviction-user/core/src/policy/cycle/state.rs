@@ -7,6 +7,7 @@ use crate::model::{Condition, FsLayout, Observations, Span, Threshold, Timestamp
 
 /// What one cycle leaves to the next. Lost on restart, as in the kubelet.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct State {
     /// As configured, and once the layout is known with containerfs rewritten.
     pub(super) thresholds: Vec<Threshold>,
@@ -30,6 +31,14 @@ impl State {
             first_observed: FirstObserved::new(),
             last_observations: Observations::default(),
         }
+    }
+
+    /// Whether all positions are those of thresholds; not a given for what was read from outside.
+    pub fn is_consistent(&self) -> bool {
+        self.satisfied
+            .iter()
+            .chain(self.first_observed.keys())
+            .all(|at| *at < self.thresholds.len())
     }
 
     pub fn thresholds(&self) -> &[Threshold] {

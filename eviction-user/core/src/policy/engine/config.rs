@@ -5,6 +5,7 @@ use super::super::cycle::Settings;
 use crate::model::{Span, Threshold};
 
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct EngineConfig {
     pub settings: Settings,
     pub additions: Additions,

@@ -4,6 +4,7 @@
 //! the loop (wait for victims to be gone, at most 30 s) and with what we do better: a kill that
 //! failed counts as failed, and additions may hold an eviction back.
 
+mod checkpoint;
 mod config;
 mod deadline;
 mod eviction;
@@ -20,11 +21,13 @@ use crate::model::{
     Action, Condition, FsLayout, Pod, Ranking, Signal, Snapshot, Summary, Threshold, Timestamp, Uid,
 };
 
+pub use checkpoint::{BadCheckpoint, Checkpoint};
 pub use config::EngineConfig;
 pub use waiting::Waiting;
 
 /// What the engine is told.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Input {
     /// A fresh look that the policy shall judge. Give one when a threshold is newly met, on
     /// `deadline()`, when a victim is gone and at the monitoring interval, and no others: an extra

@@ -6,6 +6,7 @@ use crate::model::{Action, Span, Timestamp, Uid};
 
 /// Victims on their way out.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Waiting {
     pub victims: Vec<Uid>,
     pub since: Timestamp,

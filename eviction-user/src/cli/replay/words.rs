@@ -1,0 +1,120 @@
+//! Actions and notes in words.
+
+use crate::model::{Action, Hold, ReclaimCall, Timestamp};
+use crate::record::Note;
+
+/// For a column: what is done, without the reasons. Node events say nothing that the rest does not.
+pub(super) fn brief(action: &Action) -> Option<String> {
+    Some(match action {
+        Action::Evict(eviction) => format!("evict {}", eviction.pod.name),
+        Action::ReclaimNode { calls, .. } => format!("free {}", calls_text(calls)),
+        Action::NodeEvent(_) => return None,
+        Action::Conditions(conditions) if conditions.is_empty() => "no condition".to_owned(),
+        Action::Conditions(conditions) => {
+            let names: Vec<_> = conditions.iter().map(|c| c.name()).collect();
+            names.join(", ")
+        }
+        Action::NoCandidate { .. } => "nobody may be evicted".to_owned(),
+        Action::Held(hold) => hold_text(hold),
+        Action::CleanupTimedOut(victims) => {
+            format!("{} not gone in time", victims.len())
+        }
+    })
+}
+
+/// With the reasons.
+pub(super) fn full(action: &Action) -> Option<String> {
+    Some(match action {
+        Action::Evict(eviction) => format!(
+            "evict {} ({} s grace): {}",
+            eviction.pod.name,
+            eviction.grace.0,
+            eviction.message.trim_end()
+        ),
+        Action::ReclaimNode { signal, calls } => {
+            format!("free {} for {signal}", calls_text(calls))
+        }
+        Action::NoCandidate { signal, ranking } => {
+            let reasons: Vec<_> = ranking
+                .candidates
+                .iter()
+                .map(|candidate| format!("{}: {}", candidate.pod.name, candidate.outcome))
+                .collect();
+            format!("nobody may be evicted for {signal}: {}", reasons.join("; "))
+        }
+        Action::Conditions(_) => format!("conditions: {}", brief(action)?),
+        Action::CleanupTimedOut(victims) => {
+            let names: Vec<_> = victims.iter().map(|uid| uid.as_str()).collect();
+            format!("not gone in time: {}", names.join(", "))
+        }
+        Action::NodeEvent(_) | Action::Held(_) => brief(action)?,
+    })
+}
+
+fn calls_text(calls: &[ReclaimCall]) -> String {
+    let names: Vec<_> = calls
+        .iter()
+        .map(|call| match call {
+            ReclaimCall::DeadContainers => "dead containers",
+            ReclaimCall::UnusedImages => "unused images",
+        })
+        .collect();
+    names.join(", ")
+}
+
+fn hold_text(hold: &Hold) -> String {
+    match hold {
+        Hold::CoolDown { left } => format!("held: cool-down, {left} left"),
+        Hold::HourlyCap { cap, left } => format!("held: {cap} evictions an hour, {left} left"),
+        Hold::NoStall { required, stall } => {
+            let stall = stall.map_or("unknown".to_owned(), |stall| format!("{stall}%"));
+            format!("held: stall {stall}, required {required}%")
+        }
+    }
+}
+
+/// What else happened. The time is that of the line before where a note has none.
+pub(super) fn note(note: &Note) -> (Option<Timestamp>, String) {
+    match note {
+        Note::Started {
+            at, memory, inodes, ..
+        } => (
+            Some(*at),
+            format!("started; memory events: {memory}, inode events: {inodes}"),
+        ),
+        Note::Event {
+            at, rung, amount, ..
+        } => (Some(*at), format!("event from {rung}, {amount} spent")),
+        Note::Begun {
+            at, uid, dry_run, ..
+        } => {
+            let what = if *dry_run { "would evict" } else { "evicts" };
+            (Some(*at), format!("{what} {uid}"))
+        }
+        Note::Killed {
+            at,
+            uid,
+            method,
+            processes,
+            ..
+        } => (
+            Some(*at),
+            format!("killed {uid}: {processes} processes by {method}"),
+        ),
+        Note::KillFailed { uid, reason, .. } => (None, format!("could not kill {uid}: {reason}")),
+        Note::Gone {
+            at, uid, after_us, ..
+        } => (
+            Some(*at),
+            format!("{uid} is gone, {after_us} us after the decision"),
+        ),
+        Note::StillThere { uid, after_us, .. } => (
+            None,
+            format!("{uid} is still there {after_us} us after the decision"),
+        ),
+        Note::LookFailed { reason } => (None, format!("a look failed: {reason}")),
+        Note::EventsLost { count } => (None, format!("{count} kernel events lost")),
+        Note::JournalDropped { count } => (None, format!("{count} lines of output dropped")),
+        Note::NotesLost { count } => (None, format!("{count} notes not recorded")),
+    }
+}

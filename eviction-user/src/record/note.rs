@@ -1,0 +1,158 @@
+//! What happened beside the engine, as a recording keeps it.
+
+use crate::model::{Timestamp, Uid};
+use crate::ports::{Entry, Watch};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::time::Duration;
+
+type Text = Cow<'static, str>;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "note")]
+pub enum Note {
+    Started {
+        at: Timestamp,
+        memory: Text,
+        inodes: Text,
+        notes: Vec<String>,
+    },
+    Event {
+        at: Timestamp,
+        received: Timestamp,
+        watch: Text,
+        rung: Text,
+        cgroup: u64,
+        amount: u64,
+        pid: u32,
+    },
+    /// An eviction was begun; who and why is in the decisions.
+    Begun {
+        id: u64,
+        at: Timestamp,
+        looked: Timestamp,
+        wake: Text,
+        uid: Uid,
+        dry_run: bool,
+    },
+    Killed {
+        id: u64,
+        at: Timestamp,
+        uid: Uid,
+        method: Text,
+        processes: u64,
+    },
+    KillFailed {
+        id: u64,
+        uid: Uid,
+        reason: String,
+    },
+    Gone {
+        id: u64,
+        at: Timestamp,
+        uid: Uid,
+        /// From the decision on.
+        after_us: u64,
+    },
+    StillThere {
+        id: u64,
+        uid: Uid,
+        /// From the decision on.
+        after_us: u64,
+    },
+    LookFailed {
+        reason: String,
+    },
+    EventsLost {
+        count: u64,
+    },
+    /// Lines that the journal had no room for.
+    JournalDropped {
+        count: u64,
+    },
+    /// Notes that the recorder itself had no room for.
+    NotesLost {
+        count: u64,
+    },
+}
+
+impl Note {
+    /// `None` for what the engine said: its actions are recorded whole.
+    pub fn of(entry: &Entry) -> Option<Self> {
+        Some(match entry {
+            Entry::Started { at, how } => Self::Started {
+                at: *at,
+                memory: how.memory.into(),
+                inodes: how.inodes.into(),
+                notes: how.notes.clone(),
+            },
+            Entry::Event { event, received } => Self::Event {
+                at: event.time,
+                received: *received,
+                watch: watch_name(event.watch).into(),
+                rung: event.rung.into(),
+                cgroup: event.cgroup,
+                amount: event.amount,
+                pid: event.pid,
+            },
+            Entry::Decision {
+                id,
+                decided,
+                wake,
+                looked,
+                dry_run,
+                eviction,
+            } => Self::Begun {
+                id: *id,
+                at: *decided,
+                looked: *looked,
+                wake: wake.name().into(),
+                uid: eviction.uid().clone(),
+                dry_run: *dry_run,
+            },
+            Entry::Kill {
+                id, uid, report, ..
+            } => Self::Killed {
+                id: *id,
+                at: report.done,
+                uid: uid.clone(),
+                method: report.method.into(),
+                processes: report.processes as u64,
+            },
+            Entry::KillFailed { id, uid, reason } => Self::KillFailed {
+                id: *id,
+                uid: uid.clone(),
+                reason: reason.clone(),
+            },
+            Entry::Gone { id, uid, at, after } => Self::Gone {
+                id: *id,
+                at: *at,
+                uid: uid.clone(),
+                after_us: micros(*after),
+            },
+            Entry::StillThere { id, uid, after } => Self::StillThere {
+                id: *id,
+                uid: uid.clone(),
+                after_us: micros(*after),
+            },
+            Entry::LookFailed { reason } => Self::LookFailed {
+                reason: reason.clone(),
+            },
+            Entry::EventsLost { count } => Self::EventsLost { count: *count },
+            Entry::RecordsDropped { count } => Self::JournalDropped { count: *count },
+            Entry::NoCandidate { .. } | Entry::Engine { .. } => return None,
+        })
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn watch_name(watch: Watch) -> &'static str {
+    match watch {
+        Watch::NodeMemory => "node-memory",
+        Watch::GroupMemory => "group-memory",
+        Watch::Inodes => "inodes",
+    }
+}
