@@ -15,8 +15,9 @@ pub const VERSION: u16 = 1;
 
 /// Magic and version.
 pub const PREFIX_LEN: usize = MAGIC.len() + 2;
-/// Length and checksum before each payload.
-pub const FRAME_HEADER_LEN: usize = 8;
+/// Before each payload: its length, the complement of that, a checksum. The complement tells a damaged
+/// length, after which nothing can be found, from a file that ends too early.
+pub const FRAME_HEADER_LEN: usize = 12;
 
 /// Far beyond any frame: a length above it is damage, not data.
 const MAX_PAYLOAD: u32 = 64 << 20;
@@ -35,8 +36,8 @@ pub fn prefix() -> [u8; PREFIX_LEN] {
 pub enum Damage {
     #[error("the file ends inside a record")]
     Torn,
-    #[error("a record claims a length of {0} bytes")]
-    Length(u32),
+    #[error("the length of a record is damaged")]
+    Length,
     #[error("the checksum of a record is wrong")]
     Checksum,
     #[error("a record has the right checksum but cannot be understood: {0}")]
@@ -68,7 +69,8 @@ pub fn encode(frame: &Frame) -> Result<Vec<u8>, EncodeError> {
         .ok_or(EncodeError::TooLarge)?;
     let checksum = checksum(length, &bytes[FRAME_HEADER_LEN..]);
     bytes[..4].copy_from_slice(&length.to_le_bytes());
-    bytes[4..FRAME_HEADER_LEN].copy_from_slice(&checksum.to_le_bytes());
+    bytes[4..8].copy_from_slice(&(!length).to_le_bytes());
+    bytes[8..FRAME_HEADER_LEN].copy_from_slice(&checksum.to_le_bytes());
     Ok(bytes)
 }
 
@@ -81,14 +83,15 @@ pub struct FrameHeader {
 
 impl FrameHeader {
     pub fn read(bytes: [u8; FRAME_HEADER_LEN]) -> Result<Self, Damage> {
-        let [a, b, c, d, e, f, g, h] = bytes;
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = bytes;
         let length = u32::from_le_bytes([a, b, c, d]);
-        if length == 0 || length > MAX_PAYLOAD {
-            return Err(Damage::Length(length));
+        let complement = u32::from_le_bytes([e, f, g, h]);
+        if length != !complement || length > MAX_PAYLOAD {
+            return Err(Damage::Length);
         }
         Ok(Self {
             length,
-            checksum: u32::from_le_bytes([e, f, g, h]),
+            checksum: u32::from_le_bytes([i, j, k, l]),
         })
     }
 

@@ -17,9 +17,14 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// After this a file is followed by the next.
+    /// The share of one file.
     pub fn file_bytes(self) -> u64 {
         self.bytes / u64::from(self.files.max(1))
+    }
+
+    /// After this a file is followed by the next: what is on its way then still fits the share.
+    pub fn full_at(self) -> u64 {
+        self.file_bytes() - self.file_bytes() / 16
     }
 }
 

@@ -17,6 +17,8 @@ mod player;
 mod reader;
 mod recorder;
 mod strip;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use codec::Damage;

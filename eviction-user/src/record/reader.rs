@@ -129,7 +129,7 @@ fn read_frame(input: &mut impl Read, offset: &mut u64) -> Result<Option<Frame>, 
     };
     // After a crash of the machine a file may be longer than what was written: zeros up to its end.
     let header = match FrameHeader::read(header) {
-        Err(Damage::Length(0)) if header == [0; FRAME_HEADER_LEN] && only_zeros(input)? => {
+        Err(Damage::Length) if header == [0; FRAME_HEADER_LEN] && only_zeros(input)? => {
             return Err(Damage::Torn);
         }
         read => read?,

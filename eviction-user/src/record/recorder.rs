@@ -149,13 +149,17 @@ impl Drain {
     fn run(mut self, messages: Receiver<Message>) {
         for message in messages {
             self.take(message);
-            if self.failing.is_some() || self.writer.is_full() {
-                self.wanted.store(true, Ordering::Relaxed);
-            }
         }
     }
 
     fn take(&mut self, message: Message) {
+        self.write_if_possible(message);
+        if self.failing.is_some() || self.writer.is_full() {
+            self.wanted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn write_if_possible(&mut self, message: Message) {
         let inputs = u64::from(matches!(message, Message::Handled(..)));
         let resumes = matches!(message, Message::Checkpoint(..));
         if let Some(missed) = &mut self.failing
@@ -206,6 +210,55 @@ impl Drain {
                 };
                 self.writer.append(&[Frame::Gap(Box::new(gap))])
             }
+        }
+    }
+}
+
+/// Both sides on one thread, so that a test decides when the writer comes to its work.
+#[cfg(test)]
+pub(super) struct InHand {
+    drain: Drain,
+    messages: Receiver<Message>,
+    set_aside: Option<std::fs::File>,
+}
+
+#[cfg(test)]
+impl Recorder {
+    pub(super) const ROOM_IN_HAND: usize = 5;
+
+    pub(super) fn in_hand(directory: &Path, limits: Limits, facts: RunFacts) -> (Self, InHand) {
+        let store = Store::open(directory, limits).expect("a test's directory can be opened");
+        let (recorder, messages) = Self::with_room_for(Self::ROOM_IN_HAND);
+        let drain = Drain {
+            writer: Writer::create(store, facts).expect("a test's file can be written"),
+            wanted: recorder.wanted.clone(),
+            failing: None,
+        };
+        let in_hand = InHand {
+            drain,
+            messages,
+            set_aside: None,
+        };
+        (recorder, in_hand)
+    }
+}
+
+#[cfg(test)]
+impl InHand {
+    pub(super) fn catch_up(&mut self) {
+        for message in self.messages.try_iter() {
+            self.drain.take(message);
+        }
+    }
+
+    /// From here on the disk is full, or no longer.
+    pub(super) fn fail_writes(&mut self, fail: bool) {
+        if fail && self.set_aside.is_none() {
+            let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+            let full = full.expect("every Linux has /dev/full");
+            self.set_aside = Some(self.drain.writer.swap_file(full));
+        } else if !fail && let Some(file) = self.set_aside.take() {
+            self.drain.writer.swap_file(file);
         }
     }
 }

@@ -66,7 +66,7 @@ impl Writer {
     }
 
     pub fn is_full(&self) -> bool {
-        self.current.length >= self.store.limits().file_bytes()
+        self.current.length >= self.store.limits().full_at()
     }
 
     /// Appends the frames that belong together. On an error the file is cut back to what it was.
@@ -83,6 +83,11 @@ impl Writer {
         }
         current.length += bytes.len() as u64;
         Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn swap_file(&mut self, file: File) -> File {
+        std::mem::replace(&mut self.current.file, file)
     }
 
     /// Makes what was written survive the end of the machine.

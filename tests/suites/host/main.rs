@@ -5,6 +5,7 @@ mod config;
 mod explain;
 mod observe;
 mod program;
+mod replay;
 mod stories;
 
 use std::process::ExitCode;
@@ -19,5 +20,6 @@ fn main() -> ExitCode {
     cases.extend(explain::cases());
     cases.extend(observe::cases());
     cases.extend(stories::cases());
+    cases.extend(replay::cases());
     suite::main(cases)
 }

@@ -27,8 +27,6 @@ pub(super) struct ReplayArgs {
     /// A recording, or the directory of `eviction run --record`.
     #[arg(value_name = "FILE|DIR")]
     recording: PathBuf,
-    #[command(flatten)]
-    change: ChangeArgs,
     /// Print what was recorded, outcomes included, and decide nothing again.
     #[arg(long, conflicts_with_all = change::FLAGS)]
     recorded: bool,
@@ -41,6 +39,8 @@ pub(super) struct ReplayArgs {
     /// How the decisions are printed.
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
+    #[command(flatten)]
+    change: ChangeArgs,
 }
 
 fn speed(text: &str) -> Result<f64, String> {
