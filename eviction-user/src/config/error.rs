@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// Each names the file and line or the flag, and the key.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    #[error("--config {}: {source}; name a file that exists and can be read", path.display())]
+    #[error("{}: {source}; name a file that exists and can be read", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("{origin}: {fault}")]
     Document {

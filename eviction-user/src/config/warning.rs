@@ -45,7 +45,10 @@ pub enum WarningKind {
     HidesConditions(Span),
     #[error("0 in a kubelet's file means its default, 5m0s; only the flag can say 0")]
     ZeroMeansDefault,
-    #[error("{0} is negative: under a soft threshold pods are killed at once, without their grace")]
+    /// The help of the kubelet's flag says otherwise.
+    #[error(
+        "{0} does not leave the pods their own grace: a soft threshold then kills within a second, as 0 does"
+    )]
     NegativeMaxGrace(i32),
     #[error(
         "has no effect: containerfs thresholds always follow nodefs or imagefs, whichever holds the writable layers"

@@ -58,31 +58,44 @@ impl Effective {
     fn singles_unlike(&self, defaults: &Self) -> impl Iterator<Item = (&'static str, Value)> {
         fn pair<T: PartialEq>(
             key: &'static str,
-            (ours, default): (&Sourced<T>, &Sourced<T>),
+            (ours, defaults): (&Effective, &Effective),
+            setting: impl Fn(&Effective) -> &Sourced<T>,
             write: impl FnOnce(&T) -> Value,
         ) -> Option<(&'static str, Value)> {
-            (ours.value != default.value).then(|| (key, write(&ours.value)))
+            let value = &setting(ours).value;
+            (*value != setting(defaults).value).then(|| (key, write(value)))
         }
-        macro_rules! both {
-            ($field:ident) => {
-                (&self.$field, &defaults.$field)
-            };
-        }
+        let both = (self, defaults);
         // Merging is done: the hard map is whole.
         [
-            pair(keys::TRANSITION_PERIOD, both!(transition_period), text),
-            pair(keys::MAX_POD_GRACE, both!(max_pod_grace), plain),
-            pair(keys::ENFORCE, both!(enforce), plain),
-            pair(keys::LOCAL_STORAGE, both!(local_storage), plain),
-            pair(keys::MEMCG_NOTIFICATION, both!(memcg_notification), plain),
-            pair(keys::IMAGE_GC_HIGH, both!(image_gc_high), plain),
-            pair(keys::IMAGE_GC_LOW, both!(image_gc_low), plain),
-            pair(keys::IMAGE_MIN_AGE, both!(image_min_age), text),
-            pair(keys::IMAGE_MAX_AGE, both!(image_max_age), text),
-            pair(keys::CGROUP_ROOT, both!(cgroup_root), plain),
-            pair(keys::CGROUP_DRIVER, both!(cgroup_driver), plain),
-            pair(keys::RUNTIME_ENDPOINT, both!(runtime_endpoint), plain),
-            pair(keys::MONITORING_INTERVAL, both!(monitoring_interval), text),
+            pair(
+                keys::TRANSITION_PERIOD,
+                both,
+                |e| &e.transition_period,
+                text,
+            ),
+            pair(keys::MAX_POD_GRACE, both, |e| &e.max_pod_grace, plain),
+            pair(keys::ENFORCE, both, |e| &e.enforce, plain),
+            pair(keys::LOCAL_STORAGE, both, |e| &e.local_storage, plain),
+            pair(
+                keys::MEMCG_NOTIFICATION,
+                both,
+                |e| &e.memcg_notification,
+                plain,
+            ),
+            pair(keys::IMAGE_GC_HIGH, both, |e| &e.image_gc_high, plain),
+            pair(keys::IMAGE_GC_LOW, both, |e| &e.image_gc_low, plain),
+            pair(keys::IMAGE_MIN_AGE, both, |e| &e.image_min_age, text),
+            pair(keys::IMAGE_MAX_AGE, both, |e| &e.image_max_age, text),
+            pair(keys::CGROUP_ROOT, both, |e| &e.cgroup_root, plain),
+            pair(keys::CGROUP_DRIVER, both, |e| &e.cgroup_driver, plain),
+            pair(keys::RUNTIME_ENDPOINT, both, |e| &e.runtime_endpoint, plain),
+            pair(
+                keys::MONITORING_INTERVAL,
+                both,
+                |e| &e.monitoring_interval,
+                text,
+            ),
         ]
         .into_iter()
         .flatten()

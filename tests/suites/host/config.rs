@@ -163,6 +163,18 @@ fn effective() -> Result<()> {
             bail!("{code:?}, no line {words:?} in\n{table}");
         }
     }
+    let program = suite::programs()?.join("eviction");
+    let closed = Command::new("sh")
+        .args(["-c", "\"$0\" config effective 2>err | true; cat err"])
+        .arg(program)
+        .current_dir(files.0.path())
+        .output()?;
+    if !closed.stdout.is_empty() {
+        bail!(
+            "nobody reads it, and it says {}",
+            String::from_utf8_lossy(&closed.stdout)
+        );
+    }
     let (_, json, _) = files.eviction(&[arguments.as_slice(), &["--output=json"]].concat())?;
     let json: Value = serde_json::from_str(&json).context("no JSON")?;
     let merged = serde_json::json!({

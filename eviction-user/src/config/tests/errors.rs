@@ -62,7 +62,7 @@ fn files_that_are_no_configuration() {
     ]);
     let missing = Effective::load(Some("/no/such/file".as_ref()), &EvictionFlags::default());
     let error = missing.unwrap_err().to_string();
-    assert!(error.starts_with("--config /no/such/file: "), "{error}");
+    assert!(error.starts_with("/no/such/file: No such file"), "{error}");
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn each_says_where_and_what_would_be_right() {
         (
             KUBELET,
             "evictionMaxPodGracePeriod: -1\n",
-            "f.yaml:9: evictionMaxPodGracePeriod: -1 is negative: under a soft threshold",
+            "f.yaml:9: evictionMaxPodGracePeriod: -1 does not leave the pods their own grace",
         ),
         (
             KUBELET,
@@ -165,7 +165,7 @@ fn flags_are_warned_about_like_files() {
     let starts = [
         "--eviction-hard: sets only a part",
         "--eviction-pressure-transition-period: 0s hides every node condition",
-        "--eviction-max-pod-grace-period: -1 is negative",
+        "--eviction-max-pod-grace-period: -1 does not leave the pods their own grace",
     ];
     assert_eq!(texts.len(), starts.len(), "{texts:#?}");
     for (text, start) in texts.iter().zip(starts) {
