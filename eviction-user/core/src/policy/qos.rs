@@ -98,3 +98,43 @@ fn add(total: &mut Option<Quantity>, amount: Option<&Quantity>) {
         None => amount.clone(),
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Container, Resources, Uid};
+
+    fn container(cpu_and_memory: Option<i64>) -> Container {
+        let amount = cpu_and_memory.map(Quantity::decimal);
+        let list = ResourceList {
+            cpu: amount.clone(),
+            memory: amount,
+            ..ResourceList::default()
+        };
+        let resources = Resources {
+            requests: list.clone(),
+            limits: list,
+        };
+        Container {
+            resources,
+            ..Container::default()
+        }
+    }
+
+    #[test]
+    fn one_container_without_limits_makes_a_pod_burstable_although_the_sums_agree() {
+        let pod = |containers| Pod {
+            containers,
+            ..Pod::new(Uid::new("a"), "default", "a")
+        };
+        assert_eq!(
+            computed(&pod(vec![container(Some(1))])),
+            QosClass::Guaranteed
+        );
+        assert_eq!(
+            computed(&pod(vec![container(Some(1)), container(None)])),
+            QosClass::Burstable
+        );
+        assert_eq!(computed(&pod(vec![container(None)])), QosClass::BestEffort);
+    }
+}

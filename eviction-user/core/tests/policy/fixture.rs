@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use eviction_core::model::{
-    Action, ContainerStats, Eviction, FsLayout, FsStats, Limit, MemoryStats, ObservedPod, Pod,
-    PodStats, Rlimit, Signal, Snapshot, Span, Summary, Threshold, Timestamp, Uid,
+    Action, ContainerStats, EmptyDir, Eviction, FsLayout, FsStats, Limit, MemoryStats, ObservedPod,
+    Pod, PodStats, Quantity, Rlimit, Signal, Snapshot, Span, Summary, Threshold, Timestamp, Uid,
+    Volume, VolumeSource, VolumeStats,
 };
 use eviction_core::policy::thresholds::parse::{ThresholdTexts, parse};
 use eviction_core::policy::{Engine, EngineConfig, Input, Settings};
@@ -57,6 +58,37 @@ pub(crate) fn disk_pod(uid: &str, bytes: u64, inodes: u64) -> ObservedPod {
     };
     ObservedPod {
         pod: Arc::new(Pod::workload(Uid::new(uid), uid, 0)),
+        stats: Some(stats),
+    }
+}
+
+/// A pod with more in an emptyDir than the dir's limit.
+pub(crate) fn over_its_own_limit(uid: &str) -> ObservedPod {
+    let dir = EmptyDir {
+        size_limit: Some(Quantity::binary(10)),
+        ..EmptyDir::default()
+    };
+    let volume = Volume {
+        name: "v".to_owned(),
+        source: VolumeSource::EmptyDir(dir),
+    };
+    let pod = Pod {
+        volumes: vec![volume],
+        ..Pod::new(Uid::new(uid), "default", uid)
+    };
+    let fs = FsStats {
+        used: Some(11),
+        ..FsStats::default()
+    };
+    let stats = PodStats {
+        volumes: vec![VolumeStats {
+            name: "v".to_owned(),
+            fs,
+        }],
+        ..PodStats::default()
+    };
+    ObservedPod {
+        pod: Arc::new(pod),
         stats: Some(stats),
     }
 }

@@ -6,7 +6,9 @@ use eviction_core::policy::additions::Additions;
 use eviction_core::policy::additions::protection::{LabelRule, ProtectionRules};
 use eviction_core::policy::additions::victim_size::MinVictimSize;
 
-use crate::fixture::{Story, hard, memory, observed, pod, snapshot, victims, with};
+use crate::fixture::{
+    PLENTY, Story, hard, memory, observed, over_its_own_limit, pod, snapshot, victims, with,
+};
 
 fn story(additions: Additions) -> Story {
     let config = EngineConfig::with_thresholds(vec![hard(Signal::MemoryAvailable, "100")]);
@@ -105,6 +107,17 @@ fn a_cap_per_hour_holds_what_exceeds_it_and_a_failed_kill_does_not_count() {
         }]
     );
     assert_eq!(story.victims(3_602, memory(50), &pods).len(), 1);
+}
+
+#[test]
+fn a_cap_also_holds_for_several_pods_that_break_their_own_limits_at_once() {
+    let mut story = story(Additions {
+        max_per_hour: Some(2),
+        ..Additions::default()
+    });
+    let pods = ["a", "b", "c"].map(over_its_own_limit);
+    assert_eq!(story.victims(0, PLENTY, &pods), ["a", "b"]);
+    assert_eq!(story.engine.waiting().unwrap().victims.len(), 2);
 }
 
 #[test]

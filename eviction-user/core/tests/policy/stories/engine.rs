@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use eviction_core::model::{
-    Action, Condition, ContainerStats, EmptyDir, FsLayout, FsStats, ObservedPod, Pod, PodStats,
-    Quantity, Signal, Span, Timestamp, Uid, Volume, VolumeSource, VolumeStats,
-};
+use eviction_core::model::{Action, Condition, FsLayout, Pod, Signal, Span, Timestamp, Uid};
 use eviction_core::policy::admission::Admission;
 use eviction_core::policy::cycle::LayoutUnknown;
 use eviction_core::policy::{EngineConfig, Input, Settings};
 
-use crate::fixture::{PLENTY, Story, evictions, hard, memory, pod, snapshot, soft, victims};
+use crate::fixture::{
+    PLENTY, Story, evictions, hard, memory, over_its_own_limit, pod, snapshot, soft, victims,
+};
 
 fn memory_story() -> Story {
     Story::new(vec![hard(Signal::MemoryAvailable, "100")])
@@ -40,13 +39,16 @@ fn case_49_if_all_have_failed_the_first_one_is_tried_again() {
 #[test]
 fn a_failed_candidate_is_passed_over_for_30_s_only() {
     let mut story = memory_story();
-    let pods = [pod("a", 0, 300), pod("b", 0, 200)];
+    let pods = [pod("a", 0, 300), pod("b", 0, 200), pod("c", 0, 100)];
     story.look(0, memory(50), &pods);
     story.failed(1, "a");
     assert_eq!(story.look(2, PLENTY, &pods).len(), 0);
     assert_eq!(story.victims(30, memory(50), &pods), ["b"]);
-    story.failed(30, "b");
-    assert_eq!(story.victims(31, memory(50), &pods), ["a"]);
+    story.gone(31, "b");
+    assert_eq!(
+        story.victims(31, memory(50), &[pods[0].clone(), pods[2].clone()]),
+        ["a"]
+    );
 }
 
 #[test]
@@ -149,38 +151,8 @@ fn containerfs_thresholds_follow_the_layout_and_act_from_the_second_look() {
 
 #[test]
 fn several_pods_over_their_own_limits_go_at_once_and_all_are_waited_for() {
-    let over = |uid: &str| {
-        let dir = EmptyDir {
-            size_limit: Some(Quantity::binary(10)),
-            ..EmptyDir::default()
-        };
-        let volume = Volume {
-            name: "v".to_owned(),
-            source: VolumeSource::EmptyDir(dir),
-        };
-        let pod = Pod {
-            volumes: vec![volume],
-            ..Pod::new(Uid::new(uid), "default", uid)
-        };
-        let fs = FsStats {
-            used: Some(11),
-            ..FsStats::default()
-        };
-        let stats = PodStats {
-            volumes: vec![VolumeStats {
-                name: "v".to_owned(),
-                fs,
-            }],
-            containers: vec![ContainerStats::default()],
-            ..PodStats::default()
-        };
-        ObservedPod {
-            pod: Arc::new(pod),
-            stats: Some(stats),
-        }
-    };
     let mut story = memory_story();
-    let pods = [over("a"), over("b")];
+    let pods = [over_its_own_limit("a"), over_its_own_limit("b")];
     let actions = story.look(0, memory(50), &pods);
     assert_eq!(victims(&actions), ["a", "b"], "before any threshold");
     assert_eq!(

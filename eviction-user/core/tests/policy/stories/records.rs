@@ -1,6 +1,9 @@
 //! What an eviction leaves behind (user case 51).
 
-use eviction_core::model::{EvictionCause, Observation, Resource, Signal, Timestamp, annotation};
+use eviction_core::model::{
+    EvictionCause, MemoryStats, Observation, ObservedPod, Resource, ResourceList, Resources,
+    Signal, Timestamp, annotation,
+};
 use eviction_core::policy::message;
 
 use crate::fixture::{Story, evictions, hard, memory, pod};
@@ -69,4 +72,36 @@ fn a_message_for_a_pod_without_stats_has_no_annotations_at_all() {
     let plain = message::of_eviction(Resource::Memory, &hog.pod, None, [], &Default::default());
     assert_eq!(plain.text, "The node was low on resource: memory. ");
     assert!(plain.annotations.is_empty());
+}
+
+#[test]
+fn a_pod_with_a_request_of_its_own_is_named_even_below_it_and_without_a_working_set() {
+    let mut hog = crate::fixture::with(pod("hog", 0, 0), |pod| {
+        let requests = ResourceList::of_memory(500);
+        pod.resources = Some(Resources {
+            requests,
+            ..Resources::default()
+        });
+    });
+    let text = |hog: &ObservedPod| {
+        message::of_eviction(
+            Resource::Memory,
+            &hog.pod,
+            hog.stats.as_ref(),
+            [],
+            &Default::default(),
+        )
+        .text
+    };
+    let expected = "The node was low on resource: memory. \
+                    Pod hog was using 0, request is 500, has larger consumption of memory. ";
+    assert_eq!(text(&hog), expected);
+    hog.stats.as_mut().unwrap().memory = Some(MemoryStats::default());
+    assert_eq!(
+        text(&hog),
+        expected,
+        "an unknown working set counts as zero"
+    );
+    hog.stats.as_mut().unwrap().memory = None;
+    assert_eq!(text(&hog), "The node was low on resource: memory. ");
 }
