@@ -13,9 +13,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+/// What led to an eviction is wanted most when the machine does not survive it, so it is synced; but not
+/// before what followed at once is written too, which survives at least the end of the process.
+const QUIET: Duration = Duration::from_millis(100);
 /// More than any burst; what finds no room is lost, and counted.
 const CAPACITY: usize = 4096;
 
@@ -62,6 +66,7 @@ impl Recorder {
             writer,
             wanted: recorder.wanted.clone(),
             failing: None,
+            sync_due: false,
         };
         let thread = std::thread::Builder::new()
             .name("eviction-record".into())
@@ -142,13 +147,33 @@ struct Drain {
     wanted: Arc<AtomicBool>,
     /// Writing has failed: inputs missed since then. Ends with a checkpoint that can be written.
     failing: Option<u64>,
+    sync_due: bool,
 }
 
 impl Drain {
     /// Writes until the recorder is gone.
     fn run(mut self, messages: Receiver<Message>) {
-        for message in messages {
-            self.take(message);
+        loop {
+            let message = if self.sync_due {
+                messages.recv_timeout(QUIET)
+            } else {
+                messages.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            };
+            match message {
+                Ok(message) => self.take(message),
+                Err(RecvTimeoutError::Timeout) => self.sync(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        if self.sync_due {
+            self.sync();
+        }
+    }
+
+    fn sync(&mut self) {
+        self.sync_due = false;
+        if let Err(error) = self.writer.sync() {
+            tracing::warn!(%error, "the recording may not survive a crash of the machine");
         }
     }
 
@@ -191,10 +216,9 @@ impl Drain {
                     .iter()
                     .flatten()
                     .any(|action| matches!(action, Action::Evict(_)));
+                self.sync_due |= evicts;
                 self.writer
-                    .append(&[Frame::Input(told), Frame::Decisions(actions)])?;
-                // What led to an eviction is wanted most when the machine does not survive it.
-                if evicts { self.writer.sync() } else { Ok(()) }
+                    .append(&[Frame::Input(told), Frame::Decisions(actions)])
             }
             Message::Checkpoint(resume, lost) => {
                 if self.writer.is_full() {
@@ -233,6 +257,7 @@ impl Recorder {
             writer: Writer::create(store, facts).expect("a test's file can be written"),
             wanted: recorder.wanted.clone(),
             failing: None,
+            sync_due: false,
         };
         let in_hand = InHand {
             drain,

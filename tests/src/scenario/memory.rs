@@ -139,6 +139,8 @@ impl MemoryStory {
         if tree.oom_kills()? == 0 {
             evictor.wait_for("gone", Duration::from_secs(30))?;
         }
+        // As a service ends; one that is gone already has nothing more to say.
+        let _ = evictor.terminate(Duration::from_secs(10));
         evictor.drain();
 
         let used = tree.peak().unwrap_or(before + hog.done());

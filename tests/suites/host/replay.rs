@@ -64,7 +64,6 @@ fn decisions(json_lines: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The evictor of a story is ended by SIGKILL, so this is also about what a crash leaves.
 fn replay() -> Result<Outcome> {
     let folder = tempfile::tempdir()?;
     let directory = folder.path().join("recording");
@@ -208,6 +207,8 @@ fn damage() -> Result<()> {
 fn wrong_input() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let empty = text(folder.path())?.to_owned();
+    let tree = TestTree::create("unrecorded", 64 << 20)?;
+    let root = format!("--root={}", tree.root().display());
     let cases: [(&[&str], &str); 8] = [
         (&["replay"], "<FILE|DIR>"),
         (&["replay", &empty], &empty),
@@ -226,7 +227,7 @@ fn wrong_input() -> Result<()> {
             &[
                 "run",
                 "--platform=host",
-                "--root=/sys/fs/cgroup",
+                &root,
                 "--eviction-hard=memory.available<1Mi",
                 "--dry-run",
                 "--record=/proc/none",

@@ -2,8 +2,8 @@
 //! `eviction run --record` would, stripped of its decisions, and replayed.
 //!
 //! A test of package `eviction-user`, which has the recordings; the suite `vectors` knows the core alone,
-//! so that it is built in seconds. `EVICTION_EXPORT=DIR` keeps the recordings, one directory for each
-//! scenario, for `eviction replay DIR/ID`.
+//! so that it is built in seconds. `EVICTION_EXPORT=DIR` keeps the recordings in a new directory, one directory for each
+//! scenario, for `eviction replay DIR/scenario-N`.
 
 mod files;
 #[expect(
@@ -204,9 +204,10 @@ fn every_scenario_of_the_kubelet_replays_as_it_was_lived() {
         assert!(case.output.get("steps").is_some(), "{id}: no outcome");
         let scenario: Scenario = serde_json::from_value(case.input.clone()).unwrap();
         let lived = live(&scenario).unwrap();
-        let whole = exported.join(id);
+        let name = id.replace('/', "-");
+        let whole = exported.join(&name);
         export(&whole, scenario.config.engine().unwrap(), &lived).unwrap();
-        let stripped = scratch.path().join(format!("{id}-stripped"));
+        let stripped = scratch.path().join(format!("{name}-stripped"));
         record::strip(&whole, &stripped).unwrap();
         let said = replay(&stripped).unwrap();
         assert_eq!(said.len(), lived.len(), "{id}");
