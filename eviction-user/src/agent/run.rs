@@ -23,6 +23,8 @@ const REMOVAL_LIMIT: Duration = Duration::from_secs(30);
 /// this thread, which runs before all others, lets them run.
 const TURNS_WITHOUT_PAUSE: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(1);
+/// How soon a look that failed is tried again.
+const BLIND_RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -46,9 +48,14 @@ pub struct Agent<S, I, X, J> {
     next_cycle: Timestamp,
     distances: [Option<Distance>; Watch::ALL.len()],
     removing: Vec<Removing>,
+    /// Victims of a dry run. The engine hears that they are gone when the next cycle is due, so that it
+    /// decides once a cycle, as it would if each of them made no difference.
+    pretended: Vec<Uid>,
     next_id: u64,
     lost: u64,
     recorder: Option<Recorder>,
+    /// Why the last look failed, if it did: the same reason is told once.
+    blind_because: Option<String>,
 }
 
 /// A victim on its way out.
@@ -65,6 +72,8 @@ enum Turn {
     Armed,
     /// A line was crossed between the look and the arming: its look is due now.
     CrossedMeanwhile,
+    /// The look failed, and with it every reason to act.
+    Blind,
 }
 
 impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J> {
@@ -91,9 +100,11 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             next_cycle: now,
             distances: [None; Watch::ALL.len()],
             removing: Vec::new(),
+            pretended: Vec::new(),
             next_id: 1,
             lost: 0,
             recorder: None,
+            blind_because: None,
         }
     }
 
@@ -123,7 +134,9 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 0
             };
             let wait = match turn {
-                Turn::Armed => self.until_next(),
+                // Whatever is due already: a thread that runs before all others lets them run.
+                Turn::Armed => self.until_next().max(PAUSE),
+                Turn::Blind => BLIND_RETRY,
                 Turn::CrossedMeanwhile if crossed_in_a_row % TURNS_WITHOUT_PAUSE == 0 => PAUSE,
                 Turn::CrossedMeanwhile => Duration::ZERO,
             };
@@ -136,8 +149,8 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 }
                 () = tokio::time::sleep(wait) => match turn {
                     Turn::CrossedMeanwhile => Wake::CrossedWhileArming,
-                    Turn::Armed if self.cycle_due(clock::now()) => Wake::Interval,
-                    Turn::Armed => Wake::Heartbeat,
+                    Turn::Armed | Turn::Blind if self.cycle_due(clock::now()) => Wake::Interval,
+                    Turn::Armed | Turn::Blind => Wake::Heartbeat,
                 },
             };
         }
@@ -157,13 +170,11 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 (look.taken, self.lines.newly_met(&observations))
             }
             Err(e) => {
-                self.tell(Entry::LookFailed {
-                    reason: e.to_string(),
-                });
-                self.distances = [None; Watch::ALL.len()];
-                return Turn::Armed;
+                self.blind(e.to_string());
+                return Turn::Blind;
             }
         };
+        self.blind_because = None;
         if newly_met || gone || self.cycle_due(clock::now()) {
             self.cycle(wake, taken);
         }
@@ -172,6 +183,16 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             self.count_lost();
         }
         self.arm()
+    }
+
+    fn blind(&mut self, reason: String) {
+        self.distances = [None; Watch::ALL.len()];
+        if self.blind_because.as_ref() != Some(&reason) {
+            self.tell(Entry::LookFailed {
+                reason: reason.clone(),
+            });
+            self.blind_because = Some(reason);
+        }
     }
 
     fn cycle_due(&self, now: Timestamp) -> bool {
@@ -187,6 +208,9 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         let made = self.source.inodes_made();
         let snapshot = self.inventory.snapshot(&made);
         let now = clock::now();
+        for uid in std::mem::take(&mut self.pretended) {
+            self.carry_out(now, wake, looked, Input::Evicted { uid });
+        }
         self.next_cycle = later(now, self.settings.interval);
         let mut input = Input::Cycle(Arc::new(snapshot));
         loop {
@@ -265,9 +289,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             eviction,
         });
         match outcome {
-            None => {
-                self.carry_out(decided, wake, looked, Input::Evicted { uid });
-            }
+            None => self.pretended.push(uid),
             Some(Ok(report)) => {
                 self.tell(Entry::Kill {
                     id,

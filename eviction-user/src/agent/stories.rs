@@ -316,17 +316,22 @@ async fn a_kill_that_fails_is_told_and_the_next_candidate_goes() {
 }
 
 #[tokio::test]
-async fn a_dry_run_decides_and_kills_nobody() {
+async fn a_dry_run_decides_once_a_cycle_and_kills_nobody() {
     let node = Shared::new(&[("a", 400), ("b", 550)]);
-    node.run(
-        Settings {
-            dry_run: true,
-            ..settings()
-        },
-        |_| {},
-    )
-    .await;
-    assert_eq!(node.decisions().first().map(|d| d.0.as_str()), Some("b"));
+    let dry = Settings {
+        dry_run: true,
+        ..settings()
+    };
+    node.run(dry.clone(), |_| {}).await;
+    assert_eq!(node.decisions().len(), 1, "one cycle in this time");
+    let often = Settings {
+        interval: Duration::from_millis(50),
+        ..dry
+    };
+    node.run(often, |_| {}).await;
+    let victims: Vec<_> = node.decisions().into_iter().map(|d| d.0).collect();
+    assert!((3..=6).contains(&victims.len()), "{victims:?}");
+    assert!(victims.iter().all(|v| v == "b"), "{victims:?}");
     assert!(node.0.borrow().killed.is_empty());
 }
 
@@ -370,18 +375,19 @@ async fn lost_events_are_told_once() {
 }
 
 #[tokio::test]
-async fn a_look_that_fails_kills_nobody_and_is_told() {
+async fn a_look_that_fails_kills_nobody_is_told_once_and_tried_again_calmly() {
     let node = Shared::new(&[("a", 950)]);
     node.0.borrow_mut().look_fails = true;
-    node.run(settings(), |_| {}).await;
-    assert!(node.0.borrow().killed.is_empty());
-    assert!(
-        node.0
-            .borrow()
-            .entries
-            .iter()
-            .any(|e| matches!(e, Entry::LookFailed { .. }))
-    );
+    node.run(settings(), |node| node.0.borrow_mut().event = Some(event()))
+        .await;
+    let node = node.0.borrow();
+    assert!(node.killed.is_empty());
+    let told = node
+        .entries
+        .iter()
+        .filter(|e| matches!(e, Entry::LookFailed { .. }))
+        .count();
+    assert_eq!((told, node.looks), (1, 2), "at the start and at the event");
 }
 
 #[tokio::test]
