@@ -16,6 +16,9 @@ use check::CaseOutcome;
 /// Cases of a family shown in full before the rest is only counted.
 const SHOWN_FAILURES: usize = 3;
 
+/// Cases in the project's own folder (its README has the table), so that a lost part is noticed.
+const OWN_CASES: usize = 9_058;
+
 #[derive(Default)]
 struct Tally {
     passed: usize,
@@ -23,10 +26,10 @@ struct Tally {
 }
 
 fn main() -> ExitCode {
-    let folder = std::env::var_os("EVICTION_VECTORS").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/vectors/dev")),
-        PathBuf::from,
-    );
+    let replaced = std::env::var_os("EVICTION_VECTORS").map(PathBuf::from);
+    let is_own = replaced.is_none();
+    let folder = replaced
+        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/vectors/dev")));
     let filter: Vec<_> = std::env::args()
         .skip(1)
         .filter(|argument| !argument.starts_with('-'))
@@ -49,6 +52,13 @@ fn main() -> ExitCode {
         .filter(|name| families::check_of(name).is_none())
     {
         problems.push(format!("{name}: a family this suite has no check for"));
+    }
+    let total: usize = families.values().map(|family| family.cases.len()).sum();
+    if is_own && total != OWN_CASES {
+        problems.push(format!(
+            "{total} cases in {}, {OWN_CASES} expected",
+            folder.display()
+        ));
     }
     for (name, check) in families::ALL.iter().filter(|(name, _)| is_selected(name)) {
         let Some(family) = families.get(*name) else {
