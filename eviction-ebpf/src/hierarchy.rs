@@ -29,7 +29,7 @@ pub(crate) type Css = u64;
 /// Whose charge it is. No enum with a payload: an absent one is uninitialised, and the verifier refuses to copy it.
 #[derive(Clone, Copy)]
 pub(crate) struct Owner {
-    /// 0 if offsets are missing or the cgroup is being removed.
+    /// 0 if offsets are missing.
     pub(crate) css: Css,
     /// False for a counter that is not a memory counter (swap, kernel memory, hugetlb).
     pub(crate) memory: bool,
@@ -101,11 +101,10 @@ pub(crate) fn owner_of_counter(counter: u64) -> Owner {
     let css = counter.wrapping_sub(u64::from(COUNTER_FROM_CSS.load()));
     let cgroup = word(css, CSS_CGROUP.load(), 0);
     let back = word(cgroup, CGROUP_MEMORY.load(), UNREADABLE);
+    // Next to a memory counter lie others whose "css" leads to some readable word, so nothing but equality will do. A
+    // cgroup that is being removed fails the test too (`offline_css()` clears the pointer): no task can charge it any more.
     if back == css {
         Owner { css, memory: true }
-    } else if back == 0 {
-        // `offline_css()` clears the pointer while late charges still arrive.
-        Owner::UNKNOWN
     } else {
         Owner::NOT_MEMORY
     }
