@@ -11,6 +11,7 @@
 
 pub mod codec;
 mod directory;
+mod drain;
 mod frame;
 mod note;
 mod player;

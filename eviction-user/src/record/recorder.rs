@@ -1,7 +1,10 @@
-//! The fast thread's side: hands copies over and never waits. And the thread that writes them.
+//! The fast thread's side: hands copies over and never waits.
 
 use super::directory::{DirectoryError, Limits, Store};
-use super::frame::{Frame, Gap, Told};
+use super::drain::Drain;
+#[cfg(test)]
+use super::drain::InHand;
+use super::frame::Told;
 use super::note::Note;
 use super::writer::{RunFacts, WriteError, Writer};
 use crate::model::{Action, Timestamp};
@@ -13,13 +16,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-/// What led to an eviction is wanted most when the machine does not survive it, so it is synced; but not
-/// before what followed at once is written too, which survives at least the end of the process.
-const QUIET: Duration = Duration::from_millis(100);
 /// More than any burst; what finds no room is lost, and counted.
 const CAPACITY: usize = 4096;
 
@@ -35,7 +34,7 @@ pub enum StartError {
 
 /// What goes through the queue.
 #[derive(Debug)]
-enum Message {
+pub(super) enum Message {
     Handled(Box<Told>, Option<Vec<Action>>),
     Note(Note),
     /// The state before the next input, and how many inputs are missing before it.
@@ -62,12 +61,7 @@ impl Recorder {
     ) -> Result<(Self, JoinHandle<()>), StartError> {
         let writer = Writer::create(Store::open(directory, limits)?, facts)?;
         let (recorder, messages) = Self::with_room_for(CAPACITY);
-        let drain = Drain {
-            writer,
-            wanted: recorder.wanted.clone(),
-            failing: None,
-            sync_due: false,
-        };
+        let drain = Drain::new(writer, recorder.wanted.clone());
         let thread = std::thread::Builder::new()
             .name("eviction-record".into())
             .spawn(move || drain.run(messages))
@@ -141,111 +135,6 @@ impl Recorder {
     }
 }
 
-/// The writing thread.
-struct Drain {
-    writer: Writer,
-    wanted: Arc<AtomicBool>,
-    /// Writing has failed: inputs missed since then. Ends with a checkpoint that can be written.
-    failing: Option<u64>,
-    sync_due: bool,
-}
-
-impl Drain {
-    /// Writes until the recorder is gone.
-    fn run(mut self, messages: Receiver<Message>) {
-        loop {
-            let message = if self.sync_due {
-                messages.recv_timeout(QUIET)
-            } else {
-                messages.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            };
-            match message {
-                Ok(message) => self.take(message),
-                Err(RecvTimeoutError::Timeout) => self.sync(),
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-        }
-        if self.sync_due {
-            self.sync();
-        }
-    }
-
-    fn sync(&mut self) {
-        self.sync_due = false;
-        if let Err(error) = self.writer.sync() {
-            tracing::warn!(%error, "the recording may not survive a crash of the machine");
-        }
-    }
-
-    fn take(&mut self, message: Message) {
-        self.write_if_possible(message);
-        if self.failing.is_some() || self.writer.is_full() {
-            self.wanted.store(true, Ordering::Relaxed);
-        }
-    }
-
-    fn write_if_possible(&mut self, message: Message) {
-        let inputs = u64::from(matches!(message, Message::Handled(..)));
-        let resumes = matches!(message, Message::Checkpoint(..));
-        if let Some(missed) = &mut self.failing
-            && !resumes
-        {
-            *missed += inputs;
-            return;
-        }
-        match self.write(message) {
-            Ok(()) => {
-                if self.failing.take().is_some() {
-                    tracing::info!("recording goes on");
-                }
-            }
-            Err(error) => {
-                if self.failing.is_none() {
-                    tracing::warn!(%error, "recording is interrupted until it can be written again");
-                }
-                self.failing = Some(self.failing.unwrap_or(0) + inputs);
-            }
-        }
-    }
-
-    fn write(&mut self, message: Message) -> Result<(), WriteError> {
-        match message {
-            Message::Note(note) => self.writer.append(&[Frame::Note(note)]),
-            Message::Handled(told, actions) => {
-                let evicts = actions
-                    .iter()
-                    .flatten()
-                    .any(|action| matches!(action, Action::Evict(_)));
-                self.sync_due |= evicts;
-                self.writer
-                    .append(&[Frame::Input(told), Frame::Decisions(actions)])
-            }
-            Message::Checkpoint(resume, lost) => {
-                if self.writer.is_full() {
-                    self.writer.rotate((*resume).clone())?;
-                }
-                let lost = lost + self.failing.unwrap_or(0);
-                if lost == 0 && self.failing.is_none() {
-                    return Ok(());
-                }
-                let gap = Gap {
-                    lost,
-                    resume: *resume,
-                };
-                self.writer.append(&[Frame::Gap(Box::new(gap))])
-            }
-        }
-    }
-}
-
-/// Both sides on one thread, so that a test decides when the writer comes to its work.
-#[cfg(test)]
-pub(super) struct InHand {
-    drain: Drain,
-    messages: Receiver<Message>,
-    set_aside: Option<std::fs::File>,
-}
-
 #[cfg(test)]
 impl Recorder {
     pub(super) const ROOM_IN_HAND: usize = 5;
@@ -253,37 +142,8 @@ impl Recorder {
     pub(super) fn in_hand(directory: &Path, limits: Limits, facts: RunFacts) -> (Self, InHand) {
         let store = Store::open(directory, limits).expect("a test's directory can be opened");
         let (recorder, messages) = Self::with_room_for(Self::ROOM_IN_HAND);
-        let drain = Drain {
-            writer: Writer::create(store, facts).expect("a test's file can be written"),
-            wanted: recorder.wanted.clone(),
-            failing: None,
-            sync_due: false,
-        };
-        let in_hand = InHand {
-            drain,
-            messages,
-            set_aside: None,
-        };
-        (recorder, in_hand)
-    }
-}
-
-#[cfg(test)]
-impl InHand {
-    pub(super) fn catch_up(&mut self) {
-        for message in self.messages.try_iter() {
-            self.drain.take(message);
-        }
-    }
-
-    /// From here on the disk is full, or no longer.
-    pub(super) fn fail_writes(&mut self, fail: bool) {
-        if fail && self.set_aside.is_none() {
-            let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
-            let full = full.expect("every Linux has /dev/full");
-            self.set_aside = Some(self.drain.writer.swap_file(full));
-        } else if !fail && let Some(file) = self.set_aside.take() {
-            self.drain.writer.swap_file(file);
-        }
+        let writer = Writer::create(store, facts).expect("a test's file can be written");
+        let drain = Drain::new(writer, recorder.wanted.clone());
+        (recorder, InHand::new(drain, messages))
     }
 }

@@ -3,6 +3,8 @@
 mod change;
 mod columns;
 mod print;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use super::{Exit, Failure};

@@ -139,9 +139,11 @@ impl Printer {
             self.single(row, &time, shown);
         }
         if row.differs {
+            let recorded = row.recorded.iter().flat_map(|r| texts(r, words::full));
+            let recorded: Vec<_> = recorded.collect();
             self.say_text(&format!(
-                "{time} DIFFERS from what was recorded: {:?}",
-                row.recorded
+                "{time} DIFFERS from what was recorded: {}",
+                recorded.join("; ")
             ));
         }
     }

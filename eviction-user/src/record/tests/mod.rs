@@ -2,6 +2,7 @@
 //! happens to a file costs no more than it must.
 
 mod damage;
+mod exact;
 mod full_disk;
 mod gaps;
 mod generate;
