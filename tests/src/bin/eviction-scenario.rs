@@ -47,12 +47,23 @@ struct How {
     /// Use only these hooks (`eviction run --rungs`).
     #[arg(long)]
     rungs: Option<String>,
+    /// Record the run into this directory (`eviction run --record`).
+    #[arg(long)]
+    record: Option<String>,
     /// What must have led to the decision.
     #[arg(long)]
     expect_source: String,
 }
 
 impl How {
+    fn memory_story(&self) -> MemoryStory {
+        let mut story = MemoryStory::guest(self.events());
+        story
+            .extra_args
+            .extend(self.record.iter().map(|dir| format!("--record={dir}")));
+        story
+    }
+
     fn events(&self) -> Events {
         match &self.rungs {
             Some(rungs) => Events::Rungs(rungs.clone()),
@@ -77,7 +88,7 @@ fn main() -> anyhow::Result<ExitCode> {
             (demo.json(), demo.faults())
         }
         Story::GuestMemory { how } => {
-            let outcome = MemoryStory::guest(how.events()).run(&programs)?;
+            let outcome = how.memory_story().run(&programs)?;
             // Times mean nothing under emulation: what counts is who died, by which rung, and no OOM kill.
             let mut faults = right_victim("memory", &outcome.victim, outcome.siblings_alive);
             if outcome.oom_kills > 0 {

@@ -47,11 +47,19 @@ trace() {
     rm /dev/shm/fill
     has '"cgroup":"/traced"' /tmp/trace && has '"rung":"fentry/page_counter_try_charge"' /tmp/trace
 }
+replay() {
+    eviction replay /tmp/recording >/tmp/replay && has "the same as recorded, byte for byte" /tmp/replay || return 1
+    eviction replay /tmp/recording --strip /tmp/inputs || return 1
+    eviction replay /tmp/recording --recorded --output=json | grep '"record":"decision"' >/tmp/lived
+    eviction replay /tmp/inputs --output=json | grep '"record":"decision"' >/tmp/again
+    has '"Evict"' /tmp/lived && cmp /tmp/lived /tmp/again
+}
 GROUP=/sys/fs/cgroup; [ -d /sys/fs/cgroup/memory ] && GROUP=/sys/fs/cgroup/memory
 step "the guest is whole" whole
 step "doctor" doctor
 step "trace" trace
-step "memory by fentry" eviction-scenario guest-memory --expect-source fentry/page_counter_try_charge
+step "memory by fentry" eviction-scenario guest-memory --record /tmp/recording --expect-source fentry/page_counter_try_charge
+step "its recording replays" replay
 step "memory by kprobe" eviction-scenario guest-memory --rungs kprobe/page_counter_try_charge --expect-source kprobe/page_counter_try_charge
 step "memory without eBPF" eviction-scenario guest-memory --timer --expect-source timer
 step "inodes by fentry" eviction-scenario guest-inodes /dev/vda --expect-source fentry/inode_init_owner
