@@ -6,6 +6,7 @@ mod exact;
 mod full_disk;
 mod gaps;
 mod generate;
+mod golden;
 mod replaying;
 
 use super::{Frame, Limits, Platform, Player, Reader, RunFacts, Store, Writer, codec, files};
