@@ -15,6 +15,7 @@ use crate::telemetry::record::Output;
 use change::ChangeArgs;
 use clap::Args;
 use print::{Printer, Row};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -55,6 +56,10 @@ fn speed(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn replay(args: &ReplayArgs) -> Result<Exit, Failure> {
+    replay_to(args, &mut std::io::stdout())
+}
+
+fn replay_to(args: &ReplayArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
     if let Some(to) = &args.strip {
         let torn = record::strip(&args.recording, to).map_err(|e| Failure::usage(&e))?;
         torn.iter().for_each(warn);
@@ -62,7 +67,7 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<Exit, Failure> {
     }
     let change = args.change.checked()?;
     let files = record::files(&args.recording).map_err(|e| directory_failure(&e))?;
-    let mut session = Session::new(args, change);
+    let mut session = Session::new(args, change, out);
     for file in &files {
         session.play(file)?;
     }
@@ -80,11 +85,11 @@ fn warn(spoiled: &Spoiled) {
 }
 
 /// One replay over all files.
-struct Session {
+struct Session<'a> {
     recorded_only: bool,
     again: Player,
     other: Option<Player>,
-    printer: Printer,
+    printer: Printer<'a>,
     speed: Option<f64>,
     last_at: Option<i64>,
     /// The input whose recorded decisions may follow.
@@ -93,12 +98,12 @@ struct Session {
     corrupt: bool,
 }
 
-impl Session {
-    fn new(args: &ReplayArgs, change: Option<Change>) -> Self {
+impl<'a> Session<'a> {
+    fn new(args: &ReplayArgs, change: Option<Change>, out: &'a mut dyn Write) -> Self {
         Self {
             recorded_only: args.recorded,
             again: Player::as_recorded(),
-            printer: Printer::new(args.output, change.is_some(), args.recorded),
+            printer: Printer::new(out, args.output, change.is_some(), args.recorded),
             other: change.map(Player::with),
             speed: args.speed,
             last_at: None,

@@ -5,7 +5,7 @@ use crate::model::{Action, Timestamp};
 use crate::record::{Head, Note, Told};
 use crate::telemetry::record::Output;
 use serde::Serialize;
-use std::io::Write as _;
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -72,7 +72,8 @@ struct Counts {
     first_difference: Option<String>,
 }
 
-pub(super) struct Printer {
+pub(super) struct Printer<'a> {
+    out: &'a mut dyn Write,
     output: Output,
     compares: bool,
     shows_notes: bool,
@@ -81,9 +82,15 @@ pub(super) struct Printer {
     closed: bool,
 }
 
-impl Printer {
-    pub(super) fn new(output: Output, compares: bool, shows_notes: bool) -> Self {
+impl<'a> Printer<'a> {
+    pub(super) fn new(
+        out: &'a mut dyn Write,
+        output: Output,
+        compares: bool,
+        shows_notes: bool,
+    ) -> Self {
         Self {
+            out,
             output,
             compares,
             shows_notes,
@@ -269,7 +276,7 @@ impl Printer {
 
     fn say(&mut self, line: &str) {
         // A reader that went away has seen enough.
-        self.closed = self.closed || writeln!(std::io::stdout(), "{line}").is_err();
+        self.closed = self.closed || writeln!(self.out, "{line}").is_err();
     }
 }
 

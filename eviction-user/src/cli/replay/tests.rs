@@ -1,6 +1,6 @@
 //! A replay that finds what it must not find.
 
-use super::{ReplayArgs, replay};
+use super::{ReplayArgs, replay_to};
 use crate::cli::Exit;
 use crate::model::{Action, FsLayout, Timestamp};
 use crate::policy::{EngineConfig, Input};
@@ -14,9 +14,12 @@ struct Line {
     args: ReplayArgs,
 }
 
-fn replayed(path: &Path) -> Result<Exit, (Exit, String)> {
+/// What is printed, and how it ends.
+fn replayed(path: &Path) -> (String, Result<Exit, (Exit, String)>) {
     let line = Line::parse_from([Path::new("replay"), path]);
-    replay(&line.args).map_err(|failure| (failure.exit, failure.text))
+    let mut out = Vec::new();
+    let end = replay_to(&line.args, &mut out).map_err(|failure| (failure.exit, failure.text));
+    (String::from_utf8(out).unwrap(), end)
 }
 
 /// A recording of one failed look, with these decisions.
@@ -51,11 +54,17 @@ fn record(directory: &Path, actions: Vec<Action>) {
 fn decisions_that_the_engine_does_not_make_again_are_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     record(folder.path(), vec![]);
-    assert_eq!(replayed(folder.path()), Ok(Exit::Good));
+    let (out, end) = replayed(folder.path());
+    assert_eq!(end, Ok(Exit::Good));
+    assert!(out.contains("the same as recorded, byte for byte"), "{out}");
 
     let folder = tempfile::tempdir().unwrap();
     record(folder.path(), vec![Action::Conditions(vec![])]);
-    let (exit, text) = replayed(folder.path()).unwrap_err();
+    let (out, end) = replayed(folder.path());
+    let (exit, text) = end.unwrap_err();
     assert_eq!(exit, Exit::Runtime);
     assert!(text.contains("1 decisions differ"), "{text}");
+    let told = "DIFFERS from what was recorded: conditions: no condition";
+    assert!(out.contains(told), "{out}");
+    assert!(!out.contains("byte for byte"), "{out}");
 }
