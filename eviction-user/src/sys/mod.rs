@@ -8,3 +8,5 @@ pub mod node_memory;
 pub mod pidfd;
 pub mod reader;
 pub mod realtime;
+#[cfg(test)]
+mod recorded;

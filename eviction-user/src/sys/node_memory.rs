@@ -3,6 +3,7 @@
 
 use super::cgroup::{Hierarchy, Version, parse};
 use super::reader::{ReadError, Reader};
+use std::path::Path;
 
 /// One reading, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,9 +28,13 @@ pub struct NodeMemoryReader {
 
 impl NodeMemoryReader {
     pub fn open(hierarchy: &Hierarchy) -> Result<Self, ReadError> {
+        Self::open_with(hierarchy, "/proc/meminfo".as_ref())
+    }
+
+    pub(super) fn open_with(hierarchy: &Hierarchy, meminfo: &Path) -> Result<Self, ReadError> {
         let root = |file| Reader::open(&hierarchy.mount.join(file));
         Ok(Self {
-            meminfo: Reader::open("/proc/meminfo".as_ref())?,
+            meminfo: Reader::open(meminfo)?,
             stat: root("memory.stat")?,
             usage: match hierarchy.version {
                 Version::V1 => Some(root("memory.usage_in_bytes")?),

@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn recorded_files_of_real_kernels() {
-        let v1 = include_bytes!("../../../fixtures/memory.stat.v1-6.18");
+        let v1 = include_bytes!("../../../fixtures/v1-6.18/memory.stat");
         assert_eq!(flat_keyed(v1, "total_inactive_file"), Some(1_693_286_400));
         assert_eq!(flat_keyed(v1, "inactive_file"), Some(143_360));
     }
