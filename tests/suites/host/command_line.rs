@@ -1,15 +1,13 @@
 //! Wrong input, as a new user gives it: the message names the thing and the fix, the code is right,
 //! and nothing starts.
 
-use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
+use crate::nobody::Nobody;
 use anyhow::{Context, Result, bail};
 use eviction_tests::scenario::{Evictor, Programs, TestTree};
 use eviction_tests::suite::{self, Case};
 use std::time::Duration;
-
-const NOBODY: u32 = 65_534;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -188,22 +186,8 @@ fn no_limit() -> Result<()> {
 }
 
 fn no_privilege() -> Result<()> {
-    let program = suite::programs()?.join("eviction");
-    // The build folder may lie where others cannot enter.
-    let folder = tempfile::tempdir()?;
-    let copy = folder.path().join("eviction");
-    std::fs::copy(&program, &copy)?;
-    std::fs::set_permissions(
-        folder.path(),
-        std::os::unix::fs::PermissionsExt::from_mode(0o755),
-    )?;
-    let run = |arguments: &[&str]| {
-        Command::new(&copy)
-            .args(arguments)
-            .uid(NOBODY)
-            .gid(NOBODY)
-            .output()
-    };
+    let nobody = Nobody::new()?;
+    let run = |arguments: &[&str]| nobody.eviction().args(arguments).output();
     let killer = run(&[
         "run",
         "--platform=host",

@@ -1,16 +1,15 @@
 //! `explain` on this machine.
 
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use crate::nobody::Nobody;
 use anyhow::{Context, Result, bail};
 use eviction_tests::scenario::{Programs, TestTree, Workload};
 use eviction_tests::suite::{self, Case, Outcome};
 use serde_json::Value;
 
-const NOBODY: u32 = 65_534;
 const LIMIT: u64 = 256 << 20;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -29,12 +28,15 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn explain(program: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(program);
-    command
+    explain_with(Command::new(program), arguments)
+}
+
+fn explain_with(mut eviction: Command, arguments: &[&str]) -> Command {
+    eviction
         .args(["explain", "--platform=host"])
         .args(arguments)
         .stdin(Stdio::null());
-    command
+    eviction
 }
 
 fn json(output: &Output) -> Result<Value> {
@@ -159,15 +161,7 @@ fn says_what_is_missing() -> Result<Outcome> {
 }
 
 fn works_without_root() -> Result<()> {
-    let program = suite::programs()?.join("eviction");
-    // The build folder may lie where others cannot enter.
-    let folder = tempfile::tempdir()?;
-    let copy = folder.path().join("eviction");
-    std::fs::copy(&program, &copy)?;
-    std::fs::set_permissions(
-        folder.path(),
-        std::os::unix::fs::PermissionsExt::from_mode(0o755),
-    )?;
+    let nobody = Nobody::new()?;
     let tree = TestTree::create("explain-nobody", LIMIT)?;
     tree.add("web")?;
     let root = format!("--root={}", tree.root().display());
@@ -176,11 +170,7 @@ fn works_without_root() -> Result<()> {
         "--eviction-hard=memory.available<1Mi",
         "--output=json",
     ];
-    let output = explain(&copy, &arguments)
-        .current_dir("/")
-        .uid(NOBODY)
-        .gid(NOBODY)
-        .output()?;
+    let output = explain_with(nobody.eviction(), &arguments).output()?;
     let report = json(&output)?;
     if report["rankings"][0]["victim"] != "web" || report["signals"][0]["met"] != false {
         bail!("{report}");

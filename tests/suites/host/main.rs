@@ -3,6 +3,7 @@
 mod command_line;
 mod config;
 mod explain;
+mod nobody;
 mod observe;
 mod program;
 mod replay;
