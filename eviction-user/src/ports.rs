@@ -41,8 +41,6 @@ pub enum Wake {
     /// The first look.
     Start,
     Event(PressureEvent),
-    /// Charges went past the line between the look and the arming.
-    CrossedWhileArming,
     /// The heartbeat, for what no event covers.
     Heartbeat,
     /// The monitoring interval or the engine's own deadline.
@@ -56,7 +54,6 @@ impl Wake {
         match self {
             Self::Start => "start",
             Self::Event(event) => event.rung,
-            Self::CrossedWhileArming => "arming",
             Self::Heartbeat => "timer",
             Self::Interval => "interval",
             Self::VictimGone => "victim-gone",
@@ -75,6 +72,8 @@ pub struct PressureEvent {
     /// Pages or inodes spent since the line was armed.
     pub amount: u64,
     pub pid: u32,
+    /// Found in the kernel's counters when the line was armed: it had been crossed since the look began.
+    pub while_arming: bool,
     /// Which hook sent it.
     pub rung: &'static str,
 }
@@ -85,8 +84,9 @@ pub trait PressureSource {
     /// what is charged between the two then counts twice rather than not at all.
     fn mark(&mut self);
 
-    /// Arms with what the look found. `false`: the line was crossed since the mark, look again now.
-    fn arm(&mut self, watch: Watch, distance: Distance) -> bool;
+    /// Arms with what the look found. A line that has been crossed since the mark is told at once, and its
+    /// look is due now.
+    fn arm(&mut self, watch: Watch, distance: Distance) -> Option<PressureEvent>;
 
     fn disarm(&mut self, watch: Watch);
 

@@ -205,14 +205,17 @@ impl Journal for Shared {
 impl PressureSource for Shared {
     fn mark(&mut self) {}
 
-    fn arm(&mut self, _watch: Watch, distance: Distance) -> bool {
+    fn arm(&mut self, _watch: Watch, distance: Distance) -> Option<PressureEvent> {
         let mut node = self.0.borrow_mut();
         node.armed.push(distance);
         if node.crossed_while_arming > 0 {
             node.crossed_while_arming -= 1;
-            return false;
+            return Some(PressureEvent {
+                while_arming: true,
+                ..event()
+            });
         }
-        true
+        None
     }
 
     fn disarm(&mut self, _watch: Watch) {}
@@ -246,6 +249,7 @@ fn event() -> PressureEvent {
         cgroup: 1,
         amount: 1,
         pid: 1,
+        while_arming: false,
         rung: "fentry/page_counter_try_charge",
     }
 }

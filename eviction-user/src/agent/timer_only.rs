@@ -9,8 +9,8 @@ pub struct TimerOnly;
 impl PressureSource for TimerOnly {
     fn mark(&mut self) {}
 
-    fn arm(&mut self, _watch: Watch, _distance: Distance) -> bool {
-        true
+    fn arm(&mut self, _watch: Watch, _distance: Distance) -> Option<PressureEvent> {
+        None
     }
 
     fn disarm(&mut self, _watch: Watch) {}

@@ -8,7 +8,10 @@ use super::{Armed, Attached, Credit, Events, Mark, RingError, SlotError, SlotHan
 use crate::{
     model::Timestamp,
     ports::{Distance, PressureEvent, PressureSource, Watch},
-    sys::cgroup::{GroupMemoryReader, PAGE_SIZE},
+    sys::{
+        cgroup::{GroupMemoryReader, PAGE_SIZE},
+        clock,
+    },
 };
 
 /// What is to be armed.
@@ -101,9 +104,15 @@ impl PressureSource for KernelEvents {
         }
     }
 
-    fn arm(&mut self, watch: Watch, distance: Distance) -> bool {
+    fn arm(&mut self, watch: Watch, distance: Distance) -> Option<PressureEvent> {
+        let report = self.attached.report();
+        let rung = if watch.is_memory() {
+            report.memory.source()
+        } else {
+            report.inodes.source()
+        };
         let Some(slot) = &mut self.slots[watch as usize] else {
-            return true;
+            return None;
         };
         let left = u64::try_from(distance.left).unwrap_or(0);
         // Down to whole pages, but never to nothing: the line has not been crossed.
@@ -119,7 +128,16 @@ impl PressureSource for KernelEvents {
         };
         let group = self.group.as_ref();
         let usage_now = || group?.usage().ok().map(|bytes| bytes / PAGE_SIZE);
-        slot.handle.arm_checking(slot.mark, credit, usage_now) == Armed::Armed
+        let armed = slot.handle.arm_checking(slot.mark, credit, usage_now);
+        (armed == Armed::AlreadyCrossed).then(|| PressureEvent {
+            time: clock::now(),
+            watch,
+            cgroup: 0,
+            amount: slot.handle.spent_since(slot.mark),
+            pid: 0,
+            while_arming: true,
+            rung,
+        })
     }
 
     fn disarm(&mut self, watch: Watch) {
@@ -156,6 +174,7 @@ impl PressureSource for KernelEvents {
                 cgroup: event.cgroup_id,
                 amount: event.amount,
                 pid: event.tgid,
+                while_arming: false,
                 rung: rung.name(),
             };
         }

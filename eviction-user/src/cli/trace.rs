@@ -190,7 +190,7 @@ impl Tracer {
             .and_then(|g| g.usage().ok());
         let level = usage.map(|usage| usage.saturating_add_signed(left));
         // It is armed also when a step went by meanwhile; from a new mark the count is exact again.
-        if !events.arm(watch, Distance { left, level }) {
+        if events.arm(watch, Distance { left, level }).is_some() {
             events.mark();
             events.arm(watch, Distance { left, level });
         }

@@ -198,6 +198,12 @@ fn micros(us: Option<u64>) -> String {
 fn told(record: &Record, zero: u64) -> Vec<String> {
     let line = |what: &str, text: String| at(record.t_ns(), zero, what, &text);
     match record.kind() {
+        "event" if record.0["while_arming"] == true => {
+            vec![line(
+                "event",
+                format!("{}, found while arming", record.text("rung")),
+            )]
+        }
         "event" => vec![line(
             "event",
             format!("{} in {}", record.text("rung"), record.text("cgroup")),

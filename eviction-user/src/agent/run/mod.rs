@@ -6,7 +6,8 @@ use super::{Lines, Pace};
 use crate::model::{Timestamp, Uid};
 use crate::policy::Engine;
 use crate::ports::{
-    Distance, Entry, Executor, Inventory, Journal, PressureSource, Started, Wake, Watch,
+    Distance, Entry, Executor, Inventory, Journal, PressureEvent, PressureSource, Started, Wake,
+    Watch,
 };
 use crate::record::Recorder;
 use crate::sys::clock;
@@ -69,7 +70,7 @@ struct Removing {
 enum Turn {
     Armed,
     /// A line was crossed between the look and the arming: its look is due now.
-    CrossedMeanwhile,
+    CrossedMeanwhile(PressureEvent),
     /// The look failed, and with it every reason to act.
     Blind,
 }
@@ -126,7 +127,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                     how,
                 });
             }
-            crossed_in_a_row = if turn == Turn::CrossedMeanwhile {
+            crossed_in_a_row = if matches!(turn, Turn::CrossedMeanwhile(_)) {
                 crossed_in_a_row + 1
             } else {
                 0
@@ -135,23 +136,28 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 // Whatever is due already: a thread that runs before all others lets them run.
                 Turn::Armed => self.until_next().max(PAUSE),
                 Turn::Blind => BLIND_RETRY,
-                Turn::CrossedMeanwhile if crossed_in_a_row % TURNS_WITHOUT_PAUSE == 0 => PAUSE,
-                Turn::CrossedMeanwhile => Duration::ZERO,
+                Turn::CrossedMeanwhile(_) if crossed_in_a_row % TURNS_WITHOUT_PAUSE == 0 => PAUSE,
+                Turn::CrossedMeanwhile(_) => Duration::ZERO,
             };
             wake = tokio::select! {
                 biased;
                 () = &mut stop => return,
-                event = self.source.next() => {
-                    self.tell(Entry::Event { event, received: clock::now() });
-                    Wake::Event(event)
-                }
+                event = self.source.next() => self.heard(event),
                 () = tokio::time::sleep(wait) => match turn {
-                    Turn::CrossedMeanwhile => Wake::CrossedWhileArming,
+                    Turn::CrossedMeanwhile(event) => self.heard(event),
                     Turn::Armed | Turn::Blind if self.cycle_due(clock::now()) => Wake::Interval,
                     Turn::Armed | Turn::Blind => Wake::Heartbeat,
                 },
             };
         }
+    }
+
+    fn heard(&mut self, event: PressureEvent) -> Wake {
+        self.tell(Entry::Event {
+            event,
+            received: clock::now(),
+        });
+        Wake::Event(event)
     }
 
     fn turn(&mut self, wake: Wake) -> Turn {
@@ -208,8 +214,8 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             match self.distances[watch as usize] {
                 Some(distance) if distance.left > 0 => {
                     self.pace.observe(watch, distance.left, at);
-                    if !self.source.arm(watch, distance) {
-                        turn = Turn::CrossedMeanwhile;
+                    if let Some(event) = self.source.arm(watch, distance) {
+                        turn = Turn::CrossedMeanwhile(event);
                     }
                 }
                 // Crossed already: more events would say nothing new. The way back is found by the heartbeat.

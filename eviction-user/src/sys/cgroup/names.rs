@@ -23,6 +23,10 @@ impl CgroupNames {
 
     /// `None`: unknown also after another walk, so made and removed between two events.
     pub fn name(&mut self, id: u64) -> Option<&str> {
+        // No cgroup has this id: whoever asks does not know.
+        if id == 0 {
+            return None;
+        }
         if !self.names.contains_key(&id) {
             self.learn();
         }

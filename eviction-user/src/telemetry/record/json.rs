@@ -27,6 +27,7 @@ pub(super) fn object(entry: &Entry, names: &mut CgroupNames) -> Value {
             "cgroup_id": event.cgroup,
             "amount": event.amount,
             "pid": event.pid,
+            "while_arming": event.while_arming,
             "notify_us": micros(clock::between(event.time, *received)),
         }),
         Entry::Decision {

@@ -124,6 +124,9 @@ fn event_text(event: &PressureEvent, received: Timestamp, names: &mut CgroupName
     } else {
         format!("{} inodes made since armed", event.amount)
     };
+    if event.while_arming {
+        return format!("{}, {amount}, found while arming", event.rung);
+    }
     let group = names
         .name(event.cgroup)
         .unwrap_or("an unknown cgroup")
