@@ -96,6 +96,9 @@ pub trait PressureSource {
     /// The next event. Dropping the future loses nothing.
     fn next(&mut self) -> impl Future<Output = PressureEvent>;
 
+    /// An event that has come already, without waiting.
+    fn pending(&mut self) -> Option<PressureEvent>;
+
     /// Inodes made per cgroup id since the start on the watched file system; empty if nobody counts.
     fn inodes_made(&mut self) -> BTreeMap<u64, u64>;
 

@@ -233,6 +233,10 @@ impl PressureSource for Shared {
         }
     }
 
+    fn pending(&mut self) -> Option<PressureEvent> {
+        self.0.borrow_mut().event.take()
+    }
+
     fn inodes_made(&mut self) -> BTreeMap<u64, u64> {
         BTreeMap::new()
     }
@@ -284,6 +288,16 @@ async fn case_3_an_event_leads_to_a_decision_on_a_fresh_look() {
         _ => None,
     });
     assert!(ages.max().unwrap() < Duration::from_millis(50));
+}
+
+/// The heartbeat's look and the event may fall together: what the kernel said is not credited to the timer.
+#[tokio::test]
+async fn an_event_that_came_during_the_look_is_what_led_to_the_decision() {
+    let node = Shared::new(&[("hog", 950)]);
+    node.0.borrow_mut().event = Some(event());
+    node.run(settings(), |_| {}).await;
+    let woken_by = "fentry/page_counter_try_charge";
+    assert_eq!(node.decisions(), [("hog".to_owned(), woken_by)]);
 }
 
 /// User case 32: the next one evicted while the last was still on its way out.

@@ -23,6 +23,10 @@ impl PressureSource for TimerOnly {
         std::future::pending().await
     }
 
+    fn pending(&mut self) -> Option<PressureEvent> {
+        None
+    }
+
     fn inodes_made(&mut self) -> BTreeMap<u64, u64> {
         BTreeMap::new()
     }

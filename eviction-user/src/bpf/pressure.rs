@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use eviction_ebpf::abi::Rung;
+use eviction_ebpf::abi::{Event, Rung};
 
 use super::{Armed, Attached, Credit, Events, Mark, RingError, SlotError, SlotHandle};
 use crate::{
@@ -87,6 +87,25 @@ impl KernelEvents {
         })
     }
 
+    /// What cannot be understood is counted with the lost ones.
+    fn understand(&mut self, event: Result<Event, RingError>) -> Option<PressureEvent> {
+        let known = event.ok().and_then(|event| {
+            let watch = self.watch_of(event.slot)?;
+            let rung = Rung::try_from(event.rung).ok()?;
+            Some(PressureEvent {
+                time: Timestamp::from_nanos(i64::try_from(event.time_ns).unwrap_or(i64::MAX)),
+                watch,
+                cgroup: event.cgroup_id,
+                amount: event.amount,
+                pid: event.tgid,
+                while_arming: false,
+                rung: rung.name(),
+            })
+        });
+        self.undecodable += u64::from(known.is_none());
+        known
+    }
+
     fn watch_of(&self, slot: u32) -> Option<Watch> {
         let is_it = |watch: &Watch| {
             self.slots[*watch as usize]
@@ -152,32 +171,24 @@ impl PressureSource for KernelEvents {
 
     async fn next(&mut self) -> PressureEvent {
         loop {
-            let event = match self.events.next().await {
-                Ok(event) => event,
-                Err(RingError::Decode(_)) => {
-                    self.undecodable += 1;
-                    continue;
-                }
-                Err(error) => {
-                    tracing::error!(%error, "no more kernel events: looking on the heartbeat alone");
-                    std::future::pending().await
-                }
-            };
-            let (Some(watch), Ok(rung)) = (self.watch_of(event.slot), Rung::try_from(event.rung))
-            else {
-                self.undecodable += 1;
-                continue;
-            };
-            return PressureEvent {
-                time: Timestamp::from_nanos(i64::try_from(event.time_ns).unwrap_or(i64::MAX)),
-                watch,
-                cgroup: event.cgroup_id,
-                amount: event.amount,
-                pid: event.tgid,
-                while_arming: false,
-                rung: rung.name(),
-            };
+            let event = self.events.next().await;
+            if let Err(RingError::Wait(error)) = &event {
+                tracing::error!(%error, "no more kernel events: looking on the heartbeat alone");
+                std::future::pending::<()>().await;
+            }
+            if let Some(event) = self.understand(event) {
+                return event;
+            }
         }
+    }
+
+    fn pending(&mut self) -> Option<PressureEvent> {
+        while let Some(event) = self.events.try_next() {
+            if let Some(event) = self.understand(event) {
+                return Some(event);
+            }
+        }
+        None
     }
 
     fn inodes_made(&mut self) -> BTreeMap<u64, u64> {

@@ -141,6 +141,11 @@ pub fn right_victim(story: &str, victim: &str, siblings_alive: bool) -> Vec<Stri
     faults
 }
 
+/// Without events a look comes from the timer; once in ten seconds the cycle's own look may be the one.
+pub fn is_timer(source: &str) -> bool {
+    matches!(source, "timer" | "interval")
+}
+
 /// A rung is named `mechanism/hook`; timers are single words.
 pub fn is_ebpf_rung(source: &str) -> bool {
     source.contains('/')

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use eviction_tests::scenario::demo::{inode_faults, memory_faults, right_victim};
+use eviction_tests::scenario::demo::{inode_faults, is_timer, memory_faults, right_victim};
 use eviction_tests::scenario::{Events, InodeStory, MemoryStory, Programs, TestTree, wait_until};
 use eviction_tests::suite::{self, Case, Outcome};
 use nix::sys::signal::{Signal, kill};
@@ -72,7 +72,7 @@ fn slow_memory() -> Result<Outcome> {
     };
     let outcome = story.run(&programs()?)?;
     let mut faults = right_victim("memory", &outcome.victim, outcome.siblings_alive);
-    if outcome.oom_kills > 0 || outcome.source != "timer" {
+    if outcome.oom_kills > 0 || !is_timer(&outcome.source) {
         faults.push(format!("{outcome:?}"));
     }
     judged(
@@ -88,7 +88,7 @@ fn slow_inodes() -> Result<Outcome> {
     };
     let outcome = story.run(&programs()?)?;
     let mut faults = right_victim("inodes", &outcome.victim, outcome.siblings_alive);
-    if outcome.enospc || outcome.source != "timer" {
+    if outcome.enospc || !is_timer(&outcome.source) {
         faults.push(format!("{outcome:?}"));
     }
     judged(faults, format!("{} inodes free", outcome.inodes_free))

@@ -179,6 +179,15 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             }
         };
         self.blind_because = None;
+        // The event may have come while this look, taken for another reason, was under way.
+        let wake = match wake {
+            Wake::Event(_) => wake,
+            _ if newly_met => match self.source.pending() {
+                Some(event) => self.heard(event),
+                None => wake,
+            },
+            _ => wake,
+        };
         if newly_met || gone || self.cycle_due(clock::now()) {
             self.cycle(wake, taken);
         }
