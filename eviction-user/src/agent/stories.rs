@@ -375,6 +375,11 @@ async fn looks_that_find_nothing_new_never_reach_the_engine() {
     let node = node.0.borrow();
     assert!(node.looks >= 2, "the event led to a look");
     assert_eq!(node.snapshots, 1, "the first cycle alone");
+    let told = node
+        .entries
+        .iter()
+        .any(|e| matches!(e, Entry::Event { .. }));
+    assert!(!told, "an event that led nowhere is no line for a person");
 }
 
 #[tokio::test]

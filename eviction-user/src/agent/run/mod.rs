@@ -53,6 +53,8 @@ pub struct Agent<S, I, X, J> {
     next_id: u64,
     lost: u64,
     recorder: Option<Recorder>,
+    /// When the event of this turn was taken out of its ring.
+    received: Timestamp,
     /// Why the last look failed, if it did: the same reason is told once.
     blind_because: Option<String>,
 }
@@ -103,6 +105,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             next_id: 1,
             lost: 0,
             recorder: None,
+            received: now,
             blind_because: None,
         }
     }
@@ -153,10 +156,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
     }
 
     fn heard(&mut self, event: PressureEvent) -> Wake {
-        self.tell(Entry::Event {
-            event,
-            received: clock::now(),
-        });
+        self.received = clock::now();
         Wake::Event(event)
     }
 
@@ -188,6 +188,11 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             },
             _ => wake,
         };
+        // Most events lead to a look that finds room left: only the one that led further is worth a line.
+        if let (true, Wake::Event(event)) = (newly_met, wake) {
+            let received = self.received;
+            self.tell(Entry::Event { event, received });
+        }
         if newly_met || gone || self.cycle_due(clock::now()) {
             self.cycle(wake, taken);
         }

@@ -1,7 +1,7 @@
 //! Records for programs. All records of one eviction carry the same id.
 
-use super::{event_to, micros, record_id, request, wall_clock, why_not};
-use crate::model::{EvictionCause, Outcome, Ranking};
+use super::{event_to, micros, record_id, request, state_kind, wall_clock, why_not};
+use crate::model::{Action, EvictionCause, Outcome, Ranking};
 use crate::ports::Entry;
 use crate::sys::cgroup::CgroupNames;
 use crate::sys::clock;
@@ -93,12 +93,31 @@ pub(super) fn object(entry: &Entry, names: &mut CgroupNames) -> Value {
         Entry::NoCandidate { at, ranking } => json!({
             "record": "no-candidate", "t_ns": at.as_nanos(), "time": wall_clock(*at), "ranking": ranking_json(ranking),
         }),
-        Entry::Engine { at, action } => json!({
-            "record": "engine", "t_ns": at.as_nanos(), "time": wall_clock(*at), "action": format!("{action:?}"),
-        }),
+        Entry::Engine { at, action } => {
+            let mut record = state(action);
+            record["record"] = json!(state_kind(action));
+            record["t_ns"] = json!(at.as_nanos());
+            record["time"] = json!(wall_clock(*at));
+            record
+        }
         Entry::LookFailed { reason } => json!({"record": "look-failed", "reason": reason}),
         Entry::EventsLost { count } => json!({"record": "events-lost", "count": count}),
         Entry::RecordsDropped { count } => json!({"record": "records-dropped", "count": count}),
+    }
+}
+
+/// What else the engine says beside evictions.
+fn state(action: &Action) -> Value {
+    match action {
+        Action::Conditions(conditions) => {
+            json!({"conditions": conditions.iter().map(|c| c.name()).collect::<Vec<_>>()})
+        }
+        Action::NodeEvent(event) => json!({"reason": event.reason, "message": event.message}),
+        Action::CleanupTimedOut(uids) => {
+            json!({"uids": uids.iter().map(|uid| uid.as_str()).collect::<Vec<_>>()})
+        }
+        // Holds, and what has a record of its own and never comes this way.
+        other => json!({"detail": format!("{other:?}")}),
     }
 }
 

@@ -3,7 +3,7 @@
 mod json;
 mod text;
 
-use crate::model::{Candidate, Outcome, Timestamp};
+use crate::model::{Action, Candidate, Outcome, Timestamp};
 use crate::ports::{Entry, Wake};
 use crate::sys::cgroup::CgroupNames;
 use crate::sys::clock;
@@ -63,4 +63,24 @@ fn micros(duration: Duration) -> u64 {
 /// The id that all records of one eviction share, unique on this host until it reboots many times.
 pub fn record_id(number: u64) -> String {
     format!("{}-{number}", std::process::id())
+}
+
+/// The name of a record about the node's state.
+fn state_kind(action: &Action) -> &'static str {
+    match action {
+        Action::Conditions(_) => "conditions",
+        Action::NodeEvent(_) => "node-event",
+        Action::Held(_) => "held-back",
+        Action::CleanupTimedOut(_) => "overdue",
+        _ => "state",
+    }
+}
+
+/// A list for people.
+fn listed<T: ToString>(items: &[T]) -> String {
+    items
+        .iter()
+        .map(T::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -1,7 +1,7 @@
 //! Records for people, who read them at 3 a.m.
 
-use super::{event_to, micros, record_id, request, wall_clock, why_not};
-use crate::model::{Candidate, Eviction, EvictionCause, Resource, Timestamp};
+use super::{event_to, listed, micros, record_id, request, state_kind, wall_clock, why_not};
+use crate::model::{Action, Candidate, Eviction, EvictionCause, Resource, Timestamp};
 use crate::ports::{Entry, PressureEvent};
 use crate::sys::cgroup::CgroupNames;
 use crate::sys::clock;
@@ -102,7 +102,7 @@ pub(super) fn line(entry: &Entry, names: &mut CgroupNames) -> String {
                 ),
             )
         }
-        Entry::Engine { at, action } => at_time(*at, "state", format!("{action:?}")),
+        Entry::Engine { at, action } => at_time(*at, state_kind(action), state(action)),
         Entry::LookFailed { reason } => at_time(clock::now(), "look failed", reason.clone()),
         Entry::EventsLost { count } => at_time(
             clock::now(),
@@ -114,6 +114,20 @@ pub(super) fn line(entry: &Entry, names: &mut CgroupNames) -> String {
             "warning",
             format!("{count} records not printed: output too slow"),
         ),
+    }
+}
+
+/// What else the engine says beside evictions.
+fn state(action: &Action) -> String {
+    match action {
+        Action::Conditions(conditions) if conditions.is_empty() => "none holds any more".to_owned(),
+        Action::Conditions(conditions) => listed(conditions),
+        Action::NodeEvent(event) => format!("{}: {}", event.reason, event.message),
+        Action::CleanupTimedOut(uids) => {
+            format!("{} not gone in time, going on without it", listed(uids))
+        }
+        // Holds, and what has a record of its own and never comes this way.
+        other => format!("{other:?}"),
     }
 }
 
