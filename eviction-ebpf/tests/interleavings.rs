@@ -165,14 +165,18 @@ impl User {
     }
 }
 
+/// Number under which memory is given back: the counter falls, and what was spent stays as it is.
+const RETURN: usize = 6;
+
 struct World {
     shared: Shared,
     cpus: Vec<Cpu>,
     user: User,
+    returns: Vec<u64>,
 }
 
 impl World {
-    fn new(charges: Vec<Vec<u64>>, overcount: u64, levels: bool) -> Self {
+    fn new(charges: Vec<Vec<u64>>, returns: Vec<u64>, overcount: u64, levels: bool) -> Self {
         let unbooked = charges
             .iter()
             .map(|list| list.iter().max().copied().unwrap_or(0))
@@ -205,11 +209,18 @@ impl World {
             shared,
             cpus: charges.into_iter().map(cpu).collect(),
             user,
+            returns,
         }
     }
 
-    /// Lets `who` (a CPU, or user space for any other number) do one step.
+    /// Lets `who` (a CPU, [`RETURN`], or user space for any other number) do one step.
     fn step(&mut self, who: usize) -> bool {
+        if who == RETURN {
+            let returned = self.returns.pop();
+            // More than is in use cannot come back.
+            self.shared.usage = self.shared.usage.saturating_sub(returned.unwrap_or(0));
+            return returned.is_some();
+        }
         match self.cpus.get_mut(who) {
             Some(cpu) => cpu.step(&mut self.shared),
             None => self.user.step(&mut self.shared),
@@ -217,12 +228,19 @@ impl World {
     }
 
     fn settle(&mut self) {
-        while (0..=self.cpus.len()).any(|who| self.step(who)) {}
+        while (0..=self.cpus.len())
+            .chain([RETURN])
+            .any(|who| self.step(who))
+        {}
     }
 }
 
 fn charges() -> impl Strategy<Value = Vec<Vec<u64>>> {
     prop::collection::vec(prop::collection::vec(1_u64..40, 0..14), 2..5)
+}
+
+fn returns() -> impl Strategy<Value = Vec<u64>> {
+    prop::collection::vec(1_u64..120, 0..8)
 }
 
 proptest! {
@@ -231,11 +249,12 @@ proptest! {
     #[test]
     fn a_crossing_is_noticed_within_what_was_in_flight(
         charges in charges(),
+        returns in returns(),
         levels: bool,
         overcount in 1_u64..4,
-        schedule in prop::collection::vec(0_usize..6, 0..600),
+        schedule in prop::collection::vec(0..=RETURN, 0..600),
     ) {
-        let mut world = World::new(charges, overcount, levels);
+        let mut world = World::new(charges, returns, overcount, levels);
         for who in schedule {
             world.step(who);
         }
@@ -254,7 +273,7 @@ proptest! {
         levels: bool,
         schedule in prop::collection::vec(0_usize..2, 0..200),
     ) {
-        let mut world = World::new(vec![charges], 1, levels);
+        let mut world = World::new(vec![charges], Vec::new(), 1, levels);
         for who in schedule {
             let whole_charge = if who == 0 { 6 } else { 1 };
             for _ in 0..whole_charge {
@@ -270,9 +289,13 @@ proptest! {
 
     #[test]
     fn an_arming_is_reported_at_most_once(
-        charges in charges(), levels: bool, overcount in 1_u64..4, schedule in prop::collection::vec(0_usize..6, 0..600),
+        charges in charges(),
+        returns in returns(),
+        levels: bool,
+        overcount in 1_u64..4,
+        schedule in prop::collection::vec(0..=RETURN, 0..600),
     ) {
-        let mut world = World::new(charges, overcount, levels);
+        let mut world = World::new(charges, returns, overcount, levels);
         for who in schedule {
             world.step(who);
         }
@@ -283,10 +306,36 @@ proptest! {
     }
 }
 
+/// Why nothing is given back to a credit: what comes back between the mark and the look is in the look
+/// already, and a credit that got it too would be too long by just that much.
+#[test]
+fn the_model_catches_a_return_that_is_credited() {
+    let mut world = World::new(vec![vec![200, 100, 150]], vec![100], 1, false);
+    // 150 and 100 are used, 100 come back after the mark and before the look, and are credited too.
+    for _ in 0..2 {
+        while !matches!(world.cpus[0].step, CpuStep::Charge) {
+            world.step(0);
+        }
+        world.step(0);
+    }
+    world.user.mark = world.shared.spent;
+    world.user.step = UserStep::Look;
+    world.step(RETURN);
+    world.shared.spent -= 100;
+    world.user.in_flight.unbooked = 0;
+    for _ in 0..4 {
+        world.step(1);
+    }
+    // 150 are used; 250 more would have to be noticed, 200 and a second 100 come.
+    world.cpus[0].charges.insert(0, 100);
+    world.settle();
+    assert!(world.shared.usage >= THRESHOLD && !world.user.noticed());
+}
+
 /// The order matters: arming first and reading the mark afterwards loses what is spent in between. The model sees it.
 #[test]
 fn the_model_catches_a_mark_that_is_read_after_the_look() {
-    let mut world = World::new(vec![vec![THRESHOLD]], 1, false);
+    let mut world = World::new(vec![vec![THRESHOLD]], Vec::new(), 1, false);
     world.user.step = UserStep::Look;
     world.step(1);
     while world.step(0) {}
