@@ -69,8 +69,13 @@ impl Executor for HostExecutor {
             return Removal::Gone;
         };
         let Victim { group, method, .. } = &self.victims[position];
-        // A cgroup that cannot be read any more has been removed, and with it all its processes.
-        if kill::populated(group, self.hierarchy.version).unwrap_or(false) {
+        let empty = match kill::populated(group, self.hierarchy.version) {
+            Ok(populated) => !populated,
+            // A cgroup that has been removed takes all its processes with it. Any other failure (no descriptor left, no
+            // memory) says nothing about them.
+            Err(error) => error.means_gone(),
+        };
+        if !empty {
             // cgroup.kill leaves nothing behind; one round of signals may have missed a fork.
             if *method != KillMethod::CgroupKill
                 && let Ok(processes) = kill::kill_again(group)
@@ -81,5 +86,42 @@ impl Executor for HostExecutor {
         }
         self.victims.swap_remove(position);
         Removal::Gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::cgroup::Version;
+
+    #[test]
+    fn a_victim_is_gone_when_it_is_empty_or_removed_but_not_when_it_cannot_be_read() {
+        let mount = tempfile::tempdir().unwrap();
+        let victim = mount.path().join("hog");
+        std::fs::create_dir(&victim).unwrap();
+        let hierarchy = Hierarchy {
+            version: Version::V2,
+            mount: mount.path().to_owned(),
+            freezer: None,
+        };
+        let root = CgroupDir::open(mount.path()).unwrap();
+        let group = CgroupDir::open(&victim).unwrap();
+        let mut executor = HostExecutor::new(root, hierarchy).unwrap();
+        let uid = Uid::new("hog");
+        executor.victims.push(Victim {
+            uid: uid.clone(),
+            group,
+            method: KillMethod::CgroupKill,
+        });
+        let events = victim.join("cgroup.events");
+        // Reading a directory fails with EISDIR, which no cgroup ever answers.
+        std::fs::create_dir(&events).unwrap();
+        assert_eq!(executor.removal(&uid), Removal::Running);
+        std::fs::remove_dir(&events).unwrap();
+        std::fs::write(&events, "populated 1\n").unwrap();
+        assert_eq!(executor.removal(&uid), Removal::Running);
+        std::fs::remove_dir_all(&victim).unwrap();
+        assert_eq!(executor.removal(&uid), Removal::Gone);
+        assert!(executor.victims.is_empty());
     }
 }

@@ -196,7 +196,7 @@ fn pids(group: &CgroupDir) -> Result<Vec<i32>, ReadError> {
         match group.pids(&mut found) {
             Ok(()) => {}
             // A descendant may be removed while we walk; the group itself must be readable.
-            Err(_) if depth > 0 => {}
+            Err(e) if depth > 0 && e.means_gone() => {}
             Err(e) => return Err(e),
         }
     }

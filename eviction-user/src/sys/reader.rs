@@ -1,5 +1,6 @@
 //! Reads a small kernel file again and again through one open descriptor, without allocating.
 
+use nix::errno::Errno;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -22,6 +23,15 @@ pub enum ReadError {
     Io { path: PathBuf, source: io::Error },
     #[error("{path}: {what}")]
     Format { path: PathBuf, what: &'static str },
+}
+
+impl ReadError {
+    /// What is read has been removed: no such file, or (kernfs, once the file was open) no such device. Any other error
+    /// says nothing about it.
+    pub fn means_gone(&self) -> bool {
+        matches!(self, Self::Io { source, .. }
+            if matches!(source.raw_os_error().map(Errno::from_raw), Some(Errno::ENOENT | Errno::ENODEV)))
+    }
 }
 
 impl Reader {
@@ -89,6 +99,28 @@ mod tests {
         assert_eq!(reader.read("a length", length).unwrap(), 2);
         std::fs::write(&path, "4096\n").unwrap();
         assert_eq!(reader.read("a length", length).unwrap(), 5);
+    }
+
+    #[test]
+    fn only_a_missing_file_or_device_means_that_it_is_gone() {
+        let failed = |errno: Errno| ReadError::Io {
+            path: "cgroup.events".into(),
+            source: errno.into(),
+        };
+        for (errno, gone) in [
+            (Errno::ENOENT, true),
+            (Errno::ENODEV, true),
+            (Errno::EMFILE, false),
+            (Errno::ENOMEM, false),
+            (Errno::EACCES, false),
+        ] {
+            assert_eq!(failed(errno).means_gone(), gone, "{errno}");
+        }
+        let odd = ReadError::Format {
+            path: "cgroup.events".into(),
+            what: "has no populated line",
+        };
+        assert!(!odd.means_gone());
     }
 
     #[test]
