@@ -5,6 +5,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod filesystem;
 pub mod node_memory;
+pub mod node_tasks;
 pub mod pidfd;
 pub mod reader;
 pub mod realtime;
