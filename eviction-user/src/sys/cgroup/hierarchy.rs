@@ -107,11 +107,36 @@ impl Hierarchy {
         Ok(path)
     }
 
+    /// The directory of a cgroup that `/proc/PID/cgroup` names. `None`: this process lives in a cgroup namespace, whose
+    /// names say only how to get there from its own root (`/`, `/../other`).
+    pub fn directory_of(&self, shown: &str) -> Option<PathBuf> {
+        below_mount(&self.mount, &self.mounted_root()?, shown)
+    }
+
+    /// Which cgroup the mount shows at its top, seen from this process's cgroup namespace: `/` for the namespace's own
+    /// root, `/../..` for one above it.
+    fn mounted_root(&self) -> Option<String> {
+        let mounts = procfs::process::Process::myself().ok()?.mountinfo().ok()?;
+        let last = mounts.0.into_iter().rev();
+        last.into_iter()
+            .find(|mount| mount.mount_point == self.mount)
+            .map(|mount| mount.root)
+    }
+
     /// The name of a directory as `/proc/PID/cgroup` shows it (`/` is the root).
     pub fn name_of(&self, directory: &Path) -> String {
         let relative = directory.strip_prefix(&self.mount).unwrap_or(directory);
         format!("/{}", relative.display())
     }
+}
+
+/// Pure part of [`Hierarchy::directory_of`]: both paths are seen from the same namespace.
+fn below_mount(mount: &Path, mounted_root: &str, shown: &str) -> Option<PathBuf> {
+    let below = Path::new(shown).strip_prefix(mounted_root).ok()?;
+    below
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)))
+        .then(|| mount.join(below))
 }
 
 #[cfg(test)]
@@ -175,5 +200,28 @@ mod tests {
         }
         assert_eq!(v1.name_of(Path::new("/sys/fs/cgroup/memory/a/b")), "/a/b");
         assert_eq!(v1.name_of(Path::new("/sys/fs/cgroup/memory")), "/");
+    }
+
+    #[test]
+    fn names_of_another_cgroup_namespace_lead_to_a_directory_only_below_what_is_mounted() {
+        let table = [
+            ("/", "/", Some("/m")),
+            ("/", "/system.slice/a", Some("/m/system.slice/a")),
+            ("/docker/1", "/docker/1/app", Some("/m/app")),
+            ("/docker/1", "/docker/2", None),
+            // The host's root is mounted, and the process lives two levels below it: where, is not said.
+            ("/../..", "/", None),
+            ("/../..", "/app", None),
+            ("/../..", "/../../init.scope", Some("/m/init.scope")),
+            ("/../..", "/../other", None),
+            ("/", "/../outside", None),
+        ];
+        for (root, shown, expected) in table {
+            assert_eq!(
+                below_mount(Path::new("/m"), root, shown),
+                expected.map(PathBuf::from),
+                "{shown} where {root} is mounted"
+            );
+        }
     }
 }
