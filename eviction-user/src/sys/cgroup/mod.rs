@@ -2,6 +2,7 @@
 
 mod directory;
 mod hierarchy;
+mod index;
 mod memory;
 mod names;
 pub mod parse;
@@ -9,6 +10,7 @@ mod walk;
 
 pub use directory::{CgroupDir, CgroupError};
 pub use hierarchy::{Hierarchy, Version};
+pub use index::{CgroupIndex, Change};
 pub use memory::{GroupMemory, GroupMemoryReader, PAGE_SIZE, oom_kills, protected_memory};
-pub use names::CgroupNames;
+pub use names::{CgroupNames, ChangeFeed};
 pub use walk::subtree;
