@@ -30,8 +30,8 @@ impl Watch {
 pub struct Distance {
     /// Bytes or inodes that may still be used before the line is crossed; 0 or less: it is.
     pub left: i64,
-    /// Group memory only: the group's usage in bytes at which the line is crossed, if its inactive
-    /// file pages stay what they are. Lets the kernel side compare the real counter.
+    /// Group memory only: the group's usage in bytes at which the line is crossed, if the file pages
+    /// that do not count as used stay what they are. Lets the kernel side compare the real counter.
     pub level: Option<u64>,
 }
 
@@ -111,8 +111,8 @@ pub trait PressureSource {
 pub struct Look {
     pub taken: Timestamp,
     pub summary: Summary,
-    /// Bytes of inactive file pages in the watched group: usage minus working set.
-    pub group_inactive_file: u64,
+    /// Bytes charged to the watched group: what the kernel's own counter said.
+    pub group_usage: u64,
 }
 
 /// Why a look failed; the adapter says it in its own words.

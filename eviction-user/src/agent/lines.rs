@@ -52,14 +52,8 @@ impl Lines {
                 .min()
         };
         let left = nearest(observation)?;
-        let level = (watch == Watch::GroupMemory).then(|| {
-            // The usage at which the working set reaches the line, if inactive file pages stay as they are.
-            let working_set = observation.capacity.saturating_sub(observation.available);
-            let usage = working_set
-                .saturating_add_unsigned(look.group_inactive_file)
-                .saturating_add(left);
-            u64::try_from(usage).unwrap_or(0)
-        });
+        let level = (watch == Watch::GroupMemory)
+            .then(|| look.group_usage.checked_add_signed(left).unwrap_or(0));
         Some(Distance { left, level })
     }
 }
@@ -100,11 +94,11 @@ mod tests {
         )
     }
 
-    fn look(inactive_file: u64) -> Look {
+    fn look(group_usage: u64) -> Look {
         Look {
             taken: Timestamp::from_nanos(0),
             summary: Summary::default(),
-            group_inactive_file: inactive_file,
+            group_usage,
         }
     }
 
@@ -120,13 +114,13 @@ mod tests {
     fn the_nearest_threshold_gives_distance_and_level() {
         let lines = lines(&["64Mi", "128Mi"]);
         let found = lines
-            .distance(Watch::GroupMemory, &look(8 << 20), &observed(200 * MIB))
+            .distance(Watch::GroupMemory, &look(320 << 20), &observed(200 * MIB))
             .unwrap();
         assert_eq!(found.left, 72 * MIB + 1, "equal is not met");
         assert_eq!(
             found.level,
-            Some(((512 - 128 + 8) << 20) + 1),
-            "limit - threshold + inactive file"
+            Some((392 << 20) + 1),
+            "of 320 MiB 8 are file pages that do not count: limit - threshold + those"
         );
         assert_eq!(
             lines.distance(Watch::NodeMemory, &look(0), &observed(200 * MIB)),

@@ -66,7 +66,7 @@ impl Shared {
         let look = Look {
             taken: clock::now(),
             summary: Summary::default(),
-            group_inactive_file: 0,
+            group_usage: 0,
         };
         let inventory = FakeInventory {
             node: self.clone(),

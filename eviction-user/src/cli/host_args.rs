@@ -6,8 +6,9 @@ use crate::config::{HostConfig, HostFlags};
 use crate::host::{DirectoryScan, HostInventory};
 use crate::model::{Signal, Threshold};
 use crate::policy::EngineConfig;
-use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy};
+use crate::sys::cgroup::{CgroupDir, DyingCgroups, GroupMemoryReader, Hierarchy};
 use crate::sys::filesystem::FileSystem;
+use crate::sys::pressure::MemoryStall;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -65,6 +66,7 @@ impl HostArgs {
             tracing::warn!("{warning}");
         }
         let hierarchy = Hierarchy::detect().map_err(|e| Failure::runtime(&e))?;
+        check_guards(&config, &hierarchy)?;
         let root = open_root(&config, &hierarchy)?;
         let nodefs = open_nodefs(&config)?;
         warn_unknown_workloads(&config, &root);
@@ -93,14 +95,14 @@ impl Host {
         .map_err(|e| Failure::runtime(&e))
     }
 
-    /// The kubelet's policy, but that a host has neither pods' own storage limits nor a use for a victim
-    /// that has made no inode: where nobody counts, nobody goes.
+    /// The kubelet's policy and what the configuration adds to it; a host has no pods' own storage limits.
     pub(super) fn engine_config(&self) -> EngineConfig {
         let mut config = EngineConfig::with_thresholds(self.config.thresholds.clone());
         config.settings.transition_period = self.config.transition_period;
         config.settings.max_pod_grace_secs = self.config.max_pod_grace_secs;
         config.settings.local_storage_isolation = false;
-        config.additions.min_victim_size.inodes = Some(1);
+        config.settings.memory_figure = self.config.memory_figure;
+        config.additions = self.config.additions.clone();
         config
     }
 }
@@ -109,6 +111,27 @@ fn watches(thresholds: &[Threshold], signal: Signal) -> bool {
     thresholds
         .iter()
         .any(|threshold| threshold.signal == signal)
+}
+
+/// A guard that cannot see is no guard.
+fn check_guards(config: &HostConfig, hierarchy: &Hierarchy) -> Result<(), Failure> {
+    if config.additions.min_stall_percent.is_some() {
+        MemoryStall::open().map_err(|e| {
+            Failure::usage(&format!(
+                "minimumMemoryStallPercent: {e}; boot with psi=1 (the kernel needs CONFIG_PSI), or remove the setting"
+            ))
+        })?;
+    }
+    if config.additions.max_dying_cgroups.is_some() {
+        let dying = DyingCgroups::open(hierarchy)
+            .map_err(|e| Failure::usage(&format!("maximumDyingCgroups: {e}")))?;
+        if dying.is_none() {
+            return Err(Failure::usage(
+                &"maximumDyingCgroups: cgroup v1 does not tell how many removed cgroups still hold memory; remove the setting",
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn open_root(config: &HostConfig, hierarchy: &Hierarchy) -> Result<CgroupDir, Failure> {

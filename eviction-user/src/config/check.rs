@@ -52,7 +52,7 @@ pub(super) fn values(settings: &Effective) -> Result<(), ConfigError> {
     ] {
         if age.value.is_negative() {
             let text = age.value.to_string();
-            return Err(fault(key, age, SettingFault::NegativeDuration(text)));
+            return Err(fault(key, age, SettingFault::Negative(text)));
         }
     }
     enforceable(settings)?;

@@ -1,5 +1,6 @@
 //! The settings in force: files, drop-ins and flags laid over the defaults, and checked.
 
+use super::additions::AdditionSettings;
 use super::check;
 use super::error::{ConfigError, SettingFault};
 use super::files::{self, Loaded};
@@ -11,6 +12,7 @@ use super::origin::{Origin, Sourced};
 use super::section::SignalMap;
 use super::warning::Warning;
 use crate::model::{Span, Threshold};
+use crate::policy::additions::Additions;
 use crate::policy::thresholds::defaults;
 use crate::policy::thresholds::parse::{self, Source, Texts, ThresholdError, ThresholdTexts};
 use std::path::Path;
@@ -38,6 +40,9 @@ pub struct Effective {
     pub cgroup_driver: Sourced<String>,
     pub runtime_endpoint: Sourced<String>,
     pub monitoring_interval: Sourced<Span>,
+    /// What is added to the kubelet's policy.
+    pub addition_settings: AdditionSettings,
+    pub additions: Additions,
     /// As the policy reads the four maps.
     pub thresholds: Vec<Threshold>,
     pub warnings: Vec<Warning>,
@@ -57,6 +62,7 @@ impl Effective {
         flags.lay_over(&mut layer)?;
         let mut effective = resolve(format, layer, warnings);
         check::values(&effective)?;
+        effective.additions = effective.addition_settings.additions()?;
         effective.thresholds = effective.parse(effective.enforces_pods())?;
         let found = check::suspicious(&effective);
         effective.warnings.extend(found);
@@ -167,6 +173,8 @@ fn resolve(format: Option<Format>, layer: Layer, warnings: Vec<Warning>) -> Effe
             "unix:///run/containerd/containerd.sock".to_owned(),
         ),
         monitoring_interval: or(layer.monitoring_interval, Span::from_secs(10)),
+        addition_settings: layer.additions,
+        additions: Additions::default(),
         thresholds: Vec::new(),
         warnings,
     }
@@ -216,7 +224,7 @@ impl Effective {
         ]
     }
 
-    /// All settings as texts, one row for each entry of the four maps.
+    /// All settings as texts, one row for each entry of the four maps; additions only where they are set.
     pub fn rows(&self) -> Vec<Row> {
         let sources = [
             Source::Hard,
@@ -243,7 +251,14 @@ impl Effective {
             value,
             source: origin.to_string(),
         });
-        entries.chain(singles).collect()
+        let additions = self.addition_settings.set().into_iter();
+        let additions = additions.map(|(key, value, origin)| Row {
+            key: key.to_owned(),
+            // A text as it is, everything else as JSON, which is YAML too.
+            value: value.as_str().map_or(value.to_string(), str::to_owned),
+            source: origin.to_string(),
+        });
+        entries.chain(singles).chain(additions).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::host::HostError;
 use super::origin::Origin;
+use crate::model::quantity::QuantityError;
 use crate::model::span::SpanError;
 use crate::policy::thresholds::flags::MalformedPair;
 use crate::policy::thresholds::parse::{Fault, ThresholdError};
@@ -101,7 +102,7 @@ pub enum SettingFault {
     #[error(transparent)]
     Duration(#[from] SpanError),
     #[error("{0} must not be negative")]
-    NegativeDuration(String),
+    Negative(String),
     #[error("{text:?} is no whole number from -2147483648 to 2147483647")]
     NoInteger { text: String },
     #[error("{value} must be between 0 and 100, inclusive")]
@@ -112,6 +113,17 @@ pub enum SettingFault {
     NoChoice { found: String, known: &'static str },
     #[error("\"none\" does not go with other entries: remove it or them")]
     NoneAmongOthers,
+    #[error("{0} must be between 0 and 100")]
+    Percent(String),
+    #[error(transparent)]
+    Quantity(QuantityError),
+    #[error("unknown resource{}; known are {known}", suggestion.map_or(String::new(), |name| format!(", did you mean {name}?")))]
+    UnknownResource {
+        suggestion: Option<&'static str>,
+        known: String,
+    },
+    #[error("{0:?} is no label: write KEY or KEY=VALUE")]
+    NoLabel(String),
     #[error("{text}: {reason}; write it as in 10s or 500ms")]
     Interval { text: String, reason: String },
 }

@@ -9,6 +9,8 @@ use super::origin::Origin;
 use super::warning::{Warning, WarningKind};
 use crate::host::{WorkloadSpec, WorkloadSpecError};
 use crate::model::{Signal, Span, Threshold};
+use crate::policy::additions::Additions;
+use crate::policy::additions::memory_figure::MemoryFigure;
 use crate::policy::thresholds::parse::Source;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,6 +45,8 @@ pub struct HostConfig {
     pub interval: Duration,
     pub transition_period: Span,
     pub max_pod_grace_secs: i64,
+    pub memory_figure: MemoryFigure,
+    pub additions: Additions,
     /// To be told before the start.
     pub warnings: Vec<Warning>,
 }
@@ -126,7 +130,13 @@ impl HostConfig {
             interval: u64::try_from(interval).map_or(Duration::ZERO, Duration::from_nanos),
             transition_period: effective.transition_period.value,
             max_pod_grace_secs: effective.max_pod_grace.value.into(),
-            warnings: relevant(&effective).into_iter().chain(ignored).collect(),
+            memory_figure: effective.addition_settings.memory_figure(),
+            additions: effective.additions.clone().for_a_host(),
+            warnings: relevant(&effective)
+                .into_iter()
+                .chain(ignored)
+                .chain(about_pods(&effective))
+                .collect(),
         })
     }
 }
@@ -141,6 +151,15 @@ fn relevant(effective: &Effective) -> Vec<Warning> {
     };
     let warnings = effective.warnings.iter();
     warnings.filter(|w| !is_noise(w)).cloned().collect()
+}
+
+fn about_pods(effective: &Effective) -> impl Iterator<Item = Warning> {
+    let settings = effective.addition_settings.of_pods_only();
+    settings.map(|(key, origin)| Warning {
+        origin: origin.clone(),
+        key: key.to_owned(),
+        kind: WarningKind::PodsOnly,
+    })
 }
 
 fn workloads(texts: &[String]) -> Result<Vec<WorkloadSpec>, HostError> {

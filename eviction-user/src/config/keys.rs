@@ -1,4 +1,4 @@
-//! The names of all settings that are read, as the kubelet spells them; the last is ours.
+//! The names of all settings that are read, as the kubelet spells them; the last ones are ours.
 
 pub(super) const API_VERSION: &str = "apiVersion";
 pub(super) const KIND: &str = "kind";
@@ -45,5 +45,26 @@ pub(super) const KUBELET: [&str; 19] = [
     RUNTIME_ENDPOINT,
 ];
 
+pub(super) const RECLAIM_AWARE: &str = "reclaimAwareMemory";
+pub(super) const SWAP_AWARE: &str = "swapAwareMemory";
+pub(super) const COOL_DOWN: &str = "evictionCoolDown";
+pub(super) const MAX_PER_HOUR: &str = "maxEvictionsPerHour";
+pub(super) const MIN_STALL: &str = "minimumMemoryStallPercent";
+pub(super) const MAX_DYING: &str = "maximumDyingCgroups";
+pub(super) const MIN_VICTIM: &str = "minimumVictimSize";
+pub(super) const NAMESPACES: &str = "protectedNamespaces";
+pub(super) const LABELS: &str = "protectedLabels";
+
 /// What only our own kind of file has.
-pub(super) const OWN: [&str; 1] = [MONITORING_INTERVAL];
+pub(super) const OWN: [&str; 10] = [
+    MONITORING_INTERVAL,
+    RECLAIM_AWARE,
+    SWAP_AWARE,
+    COOL_DOWN,
+    MAX_PER_HOUR,
+    MIN_STALL,
+    MAX_DYING,
+    MIN_VICTIM,
+    NAMESPACES,
+    LABELS,
+];

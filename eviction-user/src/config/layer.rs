@@ -1,6 +1,7 @@
 //! What one source sets: a file, a drop-in, the flags. Layers are laid over each other as the kubelet
 //! does it: maps key by key, everything else as a whole.
 
+use super::additions::AdditionSettings;
 use super::error::{ConfigError, SettingFault};
 use super::format::{Document, Format};
 use super::keys;
@@ -30,6 +31,7 @@ pub(super) struct Layer {
     pub(super) cgroup_driver: Option<Sourced<String>>,
     pub(super) runtime_endpoint: Option<Sourced<String>>,
     pub(super) monitoring_interval: Option<Sourced<Span>>,
+    pub(super) additions: AdditionSettings,
 }
 
 impl Layer {
@@ -60,6 +62,10 @@ impl Layer {
             monitoring_interval: match format {
                 Format::Own => settings.duration(keys::MONITORING_INTERVAL)?,
                 Format::Kubelet | Format::Configz => None,
+            },
+            additions: match format {
+                Format::Own => AdditionSettings::read(settings)?,
+                Format::Kubelet | Format::Configz => AdditionSettings::default(),
             },
         };
         match format {
@@ -119,11 +125,12 @@ impl Layer {
             cgroup_driver: over.cgroup_driver.or(self.cgroup_driver),
             runtime_endpoint: over.runtime_endpoint.or(self.runtime_endpoint),
             monitoring_interval: over.monitoring_interval.or(self.monitoring_interval),
+            additions: self.additions.overlaid(over.additions),
         }
     }
 }
 
-fn merged(below: Option<SignalMap>, over: Option<SignalMap>) -> Option<SignalMap> {
+pub(super) fn merged(below: Option<SignalMap>, over: Option<SignalMap>) -> Option<SignalMap> {
     match (below, over) {
         (Some(mut below), Some(over)) => {
             below.entries.extend(over.entries);
@@ -161,7 +168,9 @@ fn check_keys(document: &Document<'_>, warnings: &mut Vec<Warning>) -> Result<()
                 SettingFault::UnknownKey { suggestion },
             ));
         }
-        let kind = if key.parse::<Signal>().is_ok() {
+        let kind = if keys::OWN.contains(&key) {
+            WarningKind::OnlyInOwnKind
+        } else if key.parse::<Signal>().is_ok() {
             WarningKind::SignalAtTopLevel
         } else if let Some(name) = known().find(|name| name.eq_ignore_ascii_case(key)) {
             WarningKind::AlmostKnown(name)
@@ -177,7 +186,10 @@ fn check_keys(document: &Document<'_>, warnings: &mut Vec<Warning>) -> Result<()
     Ok(())
 }
 
-fn nearest(key: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+pub(super) fn nearest(
+    key: &str,
+    known: impl Iterator<Item = &'static str>,
+) -> Option<&'static str> {
     const ALIKE: f64 = 0.85;
     known
         .map(|name| (strsim::jaro_winkler(name, key), name))

@@ -5,6 +5,7 @@
 //! this source sets, read with `section`) -> `files`, `flags` (layers over each other) -> `effective`
 //! (over the defaults) -> `check`.
 
+mod additions;
 mod check;
 mod effective;
 mod error;
@@ -22,6 +23,7 @@ mod warning;
 mod write;
 mod yaml;
 
+pub use additions::AdditionSettings;
 pub use effective::{Effective, Row};
 pub use error::{ConfigError, DocumentFault, SettingFault};
 pub use flags::EvictionFlags;

@@ -107,16 +107,29 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Like the kubelet, takes only texts: `10%` and `100Mi` are, a bare `5` is not.
+    /// With or without a fraction.
+    pub(super) fn number(&self, key: &str) -> Read<f64> {
+        self.read(key, "a number", |node| match node {
+            Node::Integer(value) => Some(*value as f64),
+            Node::Number(value) => Some(*value),
+            _ => None,
+        })
+    }
+
     pub(super) fn signals(&self, key: &str) -> Result<Option<SignalMap>, ConfigError> {
-        let read = self.read(
-            key,
-            "a map of signals, as in {memory.available: 100Mi}",
-            |node| match node {
-                Node::Map(entries) => Some(entries),
-                _ => None,
-            },
-        )?;
+        self.texts_by_key(key, "a map of signals, as in {memory.available: 100Mi}")
+    }
+
+    /// Like the kubelet, takes only texts: `10%` and `100Mi` are, a bare `5` is not.
+    pub(super) fn texts_by_key(
+        &self,
+        key: &str,
+        expected: &'static str,
+    ) -> Result<Option<SignalMap>, ConfigError> {
+        let read = self.read(key, expected, |node| match node {
+            Node::Map(entries) => Some(entries),
+            _ => None,
+        })?;
         let Some(found) = read else { return Ok(None) };
         let entry = |entry: &Entry| {
             let origin = (self.place)(entry.line);

@@ -58,10 +58,16 @@ pub enum WarningKind {
         "is a signal, not a setting, and is ignored here; indent it below evictionHard or evictionSoft"
     )]
     SignalAtTopLevel,
+    #[error("only a file of kind {own} can set this: ignored here", own = super::format::OWN_KIND)]
+    OnlyInOwnKind,
     #[error("is not known and ignored; did you mean {0}?")]
     AlmostKnown(&'static str),
     #[error("is not read: drop-ins end in .yaml, .yml or .conf")]
     OtherEnding,
+    #[error(
+        "has no effect in host mode, where nothing has namespaces or labels: use --workload NAME:protect"
+    )]
+    PodsOnly,
     #[error("is not observed in host mode: ignored")]
     NotObserved,
     #[error("needs --nodefs, a path on the file system to watch: ignored")]

@@ -52,6 +52,8 @@ impl Effective {
             }
         }
         pairs.extend(self.singles_unlike(&defaults));
+        let additions = self.addition_settings.set().into_iter();
+        pairs.extend(additions.map(|(key, value, _)| (key, value)));
         Ok(serde_saphyr::to_string(&Pairs(pairs))?)
     }
 

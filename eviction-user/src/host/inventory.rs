@@ -1,5 +1,6 @@
 //! What is to be seen on a host: the node, the watched cgroup, its child cgroups as workloads.
 
+use super::guard_figures::GuardFigures;
 use super::own::Untouchable;
 use super::{DirectoryScan, WorkloadSpec};
 use crate::model::{
@@ -23,6 +24,7 @@ pub struct HostInventory {
     node: NodeMemoryReader,
     group: GroupMemoryReader,
     nodefs: Option<FileSystem>,
+    guards: GuardFigures,
     scan: Option<DirectoryScan>,
     members: Vec<Member>,
     look: Look,
@@ -57,6 +59,7 @@ impl HostInventory {
             node: NodeMemoryReader::open(&hierarchy)?,
             group: GroupMemoryReader::open(&root, hierarchy.version)?,
             untouchable: Untouchable::find(&hierarchy),
+            guards: GuardFigures::open(&hierarchy),
             specs: specs
                 .into_iter()
                 .map(|spec| (spec.name.clone(), spec))
@@ -64,7 +67,7 @@ impl HostInventory {
             look: Look {
                 taken: Timestamp::from_nanos(0),
                 summary,
-                group_inactive_file: 0,
+                group_usage: 0,
             },
             members: Vec::new(),
             root,
@@ -127,13 +130,16 @@ impl Inventory for HostInventory {
         let node = self.node.read().map_err(failed)?;
         let group = self.group.read().map_err(failed)?;
         self.look.taken = now;
-        self.look.group_inactive_file = group.inactive_file.min(group.usage);
+        self.look.group_usage = group.usage;
         self.look.summary.memory = Some(MemoryStats {
             time: Some(now),
             available: Some(node.available()),
             usage: None,
             working_set: Some(node.working_set),
         });
+        self.look.summary.reclaimable_cache = Some(node.reclaimable_cache);
+        self.look.summary.pods_reclaimable_cache = Some(group.reclaimable_cache);
+        self.look.summary.swap_free = Some(node.swap_free);
         if let Some(pods) = self.look.summary.system_containers.first_mut() {
             pods.memory = Some(MemoryStats {
                 time: Some(now),
@@ -172,9 +178,11 @@ impl Inventory for HostInventory {
                 }
             })
             .collect();
+        let mut summary = self.look.summary.clone();
+        self.guards.read_into(&mut summary);
         Snapshot {
             taken: self.look.taken,
-            summary: self.look.summary.clone(),
+            summary,
             pods,
             // One file system: a host has no runtime that keeps images elsewhere.
             layout: Some(FsLayout::default()),

@@ -1,6 +1,7 @@
 //! A host without Kubernetes: the workloads are the child cgroups of one given cgroup.
 
 mod executor;
+mod guard_figures;
 mod inventory;
 pub mod kill;
 mod own;

@@ -2,6 +2,8 @@
 
 use super::frame::{Head, Platform, Told};
 use crate::model::{Action, Span, Summary, Threshold, Timestamp};
+use crate::policy::additions::Additions;
+use crate::policy::additions::memory_figure::MemoryFigure;
 use crate::policy::engine::{BadCheckpoint, Checkpoint};
 use crate::policy::{Engine, EngineConfig, Input};
 use std::sync::Arc;
@@ -15,6 +17,8 @@ pub struct Change {
     pub host_thresholds: Vec<Threshold>,
     pub transition_period: Span,
     pub max_pod_grace_secs: i64,
+    pub memory_figure: MemoryFigure,
+    pub additions: Additions,
 }
 
 impl Change {
@@ -27,6 +31,15 @@ impl Change {
         };
         settings.transition_period = self.transition_period;
         settings.max_pod_grace_secs = self.max_pod_grace_secs;
+        settings.memory_figure = self.memory_figure;
+        let additions = self.additions.clone();
+        // Which pod was our own is no setting.
+        let own_pod = config.additions.protection.own_pod.take();
+        config.additions = match head.platform {
+            Platform::Host => additions.for_a_host(),
+            Platform::Kubernetes => additions,
+        };
+        config.additions.protection.own_pod = own_pod;
         config
     }
 }

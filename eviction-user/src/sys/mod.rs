@@ -7,6 +7,7 @@ pub mod filesystem;
 pub mod node_memory;
 pub mod node_tasks;
 pub mod pidfd;
+pub mod pressure;
 pub mod reader;
 pub mod realtime;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The node's memory, as the kubelet (through cAdvisor) computes it: MemTotal minus the root
 //! cgroup's working set. Neither MemFree nor MemAvailable.
 
-use super::cgroup::{Hierarchy, Version, parse};
+use super::cgroup::{FilePages, Hierarchy, Version, parse};
 use super::reader::{ReadError, Reader};
 use std::path::Path;
 
@@ -10,6 +10,9 @@ use std::path::Path;
 pub struct NodeMemory {
     pub total: u64,
     pub working_set: u64,
+    /// File pages that the working set counts although they could be dropped at once.
+    pub reclaimable_cache: u64,
+    pub swap_free: u64,
 }
 
 impl NodeMemory {
@@ -44,12 +47,16 @@ impl NodeMemoryReader {
     }
 
     pub fn read(&self) -> Result<NodeMemory, ReadError> {
-        let total = self.meminfo.read("has no MemTotal line", mem_total)?;
-        let (usage, inactive_file) = match &self.usage {
+        let (total, swap_free) = self.meminfo.read("has no MemTotal line", |content| {
+            // Without CONFIG_SWAP there is none, and no line for it.
+            let swap_free = meminfo_bytes(content, "SwapFree:").unwrap_or(0);
+            Some((meminfo_bytes(content, "MemTotal:")?, swap_free))
+        })?;
+        let (usage, pages) = match &self.usage {
             Some(usage) => (
                 usage.read("expected one number", parse::single)?,
                 self.stat.read("has no total_inactive_file line", |c| {
-                    parse::flat_keyed(c, "total_inactive_file")
+                    FilePages::parse(c, Version::V1)
                 })?,
             ),
             None => self
@@ -58,25 +65,27 @@ impl NodeMemoryReader {
         };
         Ok(NodeMemory {
             total,
-            working_set: usage.saturating_sub(inactive_file),
+            working_set: usage.saturating_sub(pages.inactive),
+            reclaimable_cache: pages.reclaimable(),
+            swap_free,
         })
     }
 }
 
-/// `anon + file` and `inactive_file` of the v2 root's `memory.stat`.
-fn v2_root_usage(content: &[u8]) -> Option<(u64, u64)> {
+/// `anon + file` and the file pages of the v2 root's `memory.stat`.
+fn v2_root_usage(content: &[u8]) -> Option<(u64, FilePages)> {
     let value = |key| parse::flat_keyed(content, key);
     Some((
         value("anon")?.checked_add(value("file")?)?,
-        value("inactive_file")?,
+        FilePages::parse(content, Version::V2)?,
     ))
 }
 
-/// MemTotal of /proc/meminfo, which is written in KiB.
-fn mem_total(content: &[u8]) -> Option<u64> {
+/// A line of /proc/meminfo, which is written in KiB.
+fn meminfo_bytes(content: &[u8], key: &str) -> Option<u64> {
     let line = content
         .split(|&b| b == b'\n')
-        .find_map(|line| line.strip_prefix(b"MemTotal:"))?;
+        .find_map(|line| line.strip_prefix(key.as_bytes()))?;
     let number = line.trim_ascii().strip_suffix(b" kB")?;
     std::str::from_utf8(number)
         .ok()?
@@ -93,7 +102,8 @@ mod tests {
     #[test]
     fn v2_counts_anonymous_and_file_memory_but_no_kernel_memory() {
         let stat = b"anon 100\nfile 50\nkernel 999\nslab 999\ninactive_file 20\nactive_file 30\n";
-        assert_eq!(v2_root_usage(stat), Some((150, 20)));
+        let (usage, pages) = v2_root_usage(stat).unwrap();
+        assert_eq!((usage, pages.inactive), (150, 20));
         assert_eq!(v2_root_usage(b"anon 100\n"), None);
     }
 
@@ -117,11 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn mem_total_is_in_kib() {
-        assert_eq!(
-            mem_total(b"MemTotal:       24654096 kB\nMemFree:  1 kB\n"),
-            Some(24_654_096 * 1024)
-        );
-        assert_eq!(mem_total(b"MemFree:  1 kB\n"), None);
+    fn meminfo_is_in_kib() {
+        let meminfo = b"MemTotal:       24654096 kB\nSwapTotal:  9 kB\nSwapFree:  4 kB\n";
+        assert_eq!(meminfo_bytes(meminfo, "MemTotal:"), Some(24_654_096 * 1024));
+        assert_eq!(meminfo_bytes(meminfo, "SwapFree:"), Some(4_096));
+        assert_eq!(meminfo_bytes(b"MemFree:  1 kB\n", "MemTotal:"), None);
     }
 }

@@ -38,16 +38,24 @@ fn node(name: &str, version: Version) -> NodeMemory {
 
 #[test]
 fn case_16_a_group_counts_what_it_uses_without_inactive_file_pages() {
-    for (name, version, usage, inactive_file, working_set) in [
-        ("v2-5.10", Version::V2, 9_682_944, 8_380_416, 1_302_528),
-        ("v2-6.12", Version::V2, 9_777_152, 8_396_800, 1_380_352),
-        ("v2-7.3", Version::V2, 9_924_608, 8_400_896, 1_523_712),
-        ("v1-6.1", Version::V1, 9_797_632, 8_388_608, 1_409_024),
+    for (name, version, usage, inactive_file, working_set, reclaimable_cache) in [
+        ("v2-5.10", Version::V2, 9_682_944, 8_380_416, 1_302_528, 0),
+        ("v2-6.12", Version::V2, 9_777_152, 8_396_800, 1_380_352, 0),
+        ("v2-7.3", Version::V2, 9_924_608, 8_400_896, 1_523_712, 0),
+        (
+            "v1-6.1",
+            Version::V1,
+            9_797_632,
+            8_388_608,
+            1_409_024,
+            12_288,
+        ),
     ] {
         let read = group(name, version);
         let expected = GroupMemory {
             usage,
             inactive_file,
+            reclaimable_cache,
             limit: Some(64 << 20),
         };
         assert_eq!(read, expected, "{name}");
@@ -57,14 +65,20 @@ fn case_16_a_group_counts_what_it_uses_without_inactive_file_pages() {
 
 #[test]
 fn case_16_the_node_is_anon_and_file_on_v2_and_the_root_usage_on_v1() {
-    for (name, version, total, working_set) in [
-        ("v2-5.10", Version::V2, 1_026_248_704, 2_433_024),
-        ("v2-6.12", Version::V2, 1_013_641_216, 2_387_968),
-        ("v2-7.3", Version::V2, 1_007_714_304, 2_375_680),
-        ("v1-6.1", Version::V1, 1_019_244_544, 2_756_608),
+    for (name, version, total, working_set, reclaimable_cache) in [
+        ("v2-5.10", Version::V2, 1_026_248_704, 2_433_024, 0),
+        ("v2-6.12", Version::V2, 1_013_641_216, 2_387_968, 0),
+        ("v2-7.3", Version::V2, 1_007_714_304, 2_375_680, 0),
+        ("v1-6.1", Version::V1, 1_019_244_544, 2_756_608, 172_032),
     ] {
         let read = node(name, version);
-        assert_eq!(read, NodeMemory { total, working_set }, "{name}");
+        let expected = NodeMemory {
+            total,
+            working_set,
+            reclaimable_cache,
+            swap_free: 0,
+        };
+        assert_eq!(read, expected, "{name}");
         assert_eq!(read.available(), total - working_set, "{name}");
     }
 }

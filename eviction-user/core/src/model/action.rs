@@ -76,6 +76,8 @@ pub enum Hold {
     HourlyCap { cap: u32, left: Span },
     /// Memory is low but the stall is below what the guard requires (or could not be read).
     NoStall { required: f32, stall: Option<f32> },
+    /// More removed cgroups still hold memory than the guard allows: it comes back without an eviction.
+    DyingCgroups { most: u64, dying: u64 },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -152,7 +154,7 @@ impl Hold {
     pub const fn left(&self) -> Option<Span> {
         match self {
             Self::CoolDown { left } | Self::HourlyCap { left, .. } => Some(*left),
-            Self::NoStall { .. } => None,
+            Self::NoStall { .. } | Self::DyingCgroups { .. } => None,
         }
     }
 }

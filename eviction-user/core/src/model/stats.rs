@@ -57,10 +57,14 @@ pub struct Summary {
     /// Share of memory stall time in the last ten seconds, percent, if pressure stall information
     /// could be read. The kubelet has no use for it; the "PSI too" guard has.
     pub memory_stall_percent: Option<f32>,
-    /// Reclaimable page cache that the working set still counts, for the reclaim-aware figure.
+    /// Reclaimable page cache that the node's working set still counts, for the reclaim-aware figure.
     pub reclaimable_cache: Option<u64>,
+    /// The same of the cgroup that holds all pods.
+    pub pods_reclaimable_cache: Option<u64>,
     /// Free swap, for the figure that counts it.
     pub swap_free: Option<u64>,
+    /// Removed cgroups that still hold memory (`nr_dying_descendants` of cgroup v2's root).
+    pub dying_cgroups: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

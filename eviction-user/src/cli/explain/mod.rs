@@ -1,5 +1,6 @@
 //! `eviction explain`: what is measured now, who would go, and why the others not. Changes nothing.
 
+mod node;
 mod place;
 mod report;
 mod text;

@@ -1,5 +1,6 @@
 //! What `explain` finds, as data.
 
+use super::node::NodeFigures;
 use crate::model::{
     Candidate, Criterion, Exclusion, Limit, Outcome, Resource, Signal, Snapshot, Threshold,
 };
@@ -14,6 +15,7 @@ const NANOS: i128 = 1_000_000_000;
 pub(super) struct Report {
     pub(super) signals: Vec<SignalRow>,
     pub(super) rankings: Vec<RankingReport>,
+    pub(super) node: NodeFigures,
     pub(super) missing: Vec<String>,
 }
 
@@ -100,6 +102,7 @@ impl Report {
         Self {
             signals,
             rankings,
+            node: NodeFigures::of(&snapshot.summary),
             missing: Vec::new(),
         }
     }
@@ -236,6 +239,9 @@ mod tests {
                     inodes_free: Some(40),
                     ..FsStats::default()
                 }),
+                memory_stall_percent: Some(2.5),
+                dying_cgroups: Some(41),
+                reclaimable_cache: Some(30 * MIB),
                 ..Summary::default()
             },
             pods,
@@ -347,6 +353,7 @@ mod tests {
             "has a higher",
             "unknown",
             "missing",
+            "2.5 % of 10 s  30.0 MiB           unknown    41",
         ] {
             assert!(page.contains(said), "{said} is not in\n{page}");
         }
@@ -363,6 +370,8 @@ mod tests {
         let json = serde_json::to_string(&report()).unwrap();
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["signals"][0]["signal"], "memory.available");
+        assert_eq!(json["node"]["dying_cgroups"], 41, "case 18");
+        assert_eq!(json["node"]["swap_free"], serde_json::Value::Null);
         assert_eq!(json["rankings"][0]["resource"], "memory");
         assert_eq!(
             json["rankings"][0]["candidates"][1]["over_request"],

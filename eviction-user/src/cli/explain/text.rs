@@ -1,6 +1,7 @@
 //! The report for people, at most 100 columns wide.
 
 use super::super::table::table;
+use super::node::NodeFigures;
 use super::report::{CandidateRow, RankingReport, Report, SignalRow};
 use crate::model::Resource;
 use bytesize::ByteSize;
@@ -16,6 +17,7 @@ pub(super) fn page(report: &Report) -> String {
         "where",
     ];
     let mut parts = vec![table(&header, report.signals.iter().map(signal))];
+    parts.push(table(&NodeFigures::HEADER, [report.node.row()].into_iter()));
     for ranking in &report.rankings {
         parts.push(headline(ranking));
         if !ranking.candidates.is_empty() {

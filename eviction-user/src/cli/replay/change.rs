@@ -52,6 +52,8 @@ impl ChangeArgs {
             thresholds: effective.thresholds,
             transition_period: effective.transition_period.value,
             max_pod_grace_secs: effective.max_pod_grace.value.into(),
+            memory_figure: effective.addition_settings.memory_figure(),
+            additions: effective.additions,
         }))
     }
 }

@@ -70,6 +70,9 @@ fn hold_text(hold: &Hold) -> String {
             let stall = stall.map_or("unknown".to_owned(), |stall| format!("{stall}%"));
             format!("held: stall {stall}, required {required}%")
         }
+        Hold::DyingCgroups { most, dying } => {
+            format!("held: {dying} removed cgroups still hold memory, {most} allowed")
+        }
     }
 }
 

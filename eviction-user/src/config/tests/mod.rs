@@ -1,5 +1,6 @@
 //! Whole files through the whole path.
 
+mod additions;
 mod errors;
 mod host_mode;
 mod layers;

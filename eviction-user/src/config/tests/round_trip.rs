@@ -26,6 +26,7 @@ fn every_kind_of_file_says_the_same_after_an_import() {
         KUBELET.to_owned(),
         format!("{KUBELET}{quoted}"),
         format!("{OWN}{quoted}monitoringInterval: 250ms\n"),
+        format!("{OWN}{}", super::additions::ALL),
         "{\"kubeletconfig\":{\"evictionPressureTransitionPeriod\":\"0s\"}}".to_owned(),
         "{\"kubeletconfig\":{\"evictionHard\":{\"memory.available\":\"yes%\"}}}"
             .replace("yes%", "0%"),
@@ -39,6 +40,7 @@ fn every_kind_of_file_says_the_same_after_an_import() {
         let after = after.unwrap_or_else(|error| panic!("{error}\n{written}"));
         assert_eq!(said(&after), said(&before), "{written}");
         assert_eq!(after.thresholds, before.thresholds, "{written}");
+        assert_eq!(after.additions, before.additions, "{written}");
         assert_eq!(after.to_own_file().unwrap(), written);
     }
 }

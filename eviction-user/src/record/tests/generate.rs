@@ -148,6 +148,8 @@ fn summary() -> impl Strategy<Value = Summary> {
                 memory: Some(memory_stats(1_000 - group, group)),
             }],
             memory_stall_percent: stall,
+            reclaimable_cache: Some(disk * MIB),
+            dying_cgroups: Some(group),
             ..Summary::default()
         }
     })

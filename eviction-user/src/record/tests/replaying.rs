@@ -3,6 +3,8 @@
 use super::super::{Change, Recorder, Told, strip};
 use super::{Limits, Player, ROOMY, Reader, assert_same, facts, files, generate, live, replayed};
 use crate::model::{Action, Limit, Quantity, Signal, Span, Threshold, Timestamp};
+use crate::policy::additions::Additions;
+use crate::policy::additions::memory_figure::MemoryFigure;
 use crate::policy::{Engine, EngineConfig, Input};
 use proptest::prelude::*;
 use std::path::Path;
@@ -90,6 +92,8 @@ fn another_configuration_acts_where_the_recorded_one_did_not() {
         host_thresholds: at("300Mi"),
         transition_period: Span::from_secs(300),
         max_pod_grace_secs: 0,
+        memory_figure: MemoryFigure::KUBELET,
+        additions: Additions::default(),
     };
     let mut told = generate::one_look(200);
     let folder = tempfile::tempdir().unwrap();
@@ -111,6 +115,13 @@ fn another_configuration_acts_where_the_recorded_one_did_not() {
     };
     assert_eq!(evictions(Player::as_recorded(), &told), 0);
     assert_eq!(evictions(Player::with(change.clone()), &told), 1);
+    let mut held = change.clone();
+    held.additions.max_per_hour = Some(0);
+    assert_eq!(
+        evictions(Player::with(held), &told),
+        0,
+        "additions change too"
+    );
     told = generate::one_look(400);
     assert_eq!(evictions(Player::with(change), &told), 0);
 }

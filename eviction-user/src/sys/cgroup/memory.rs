@@ -1,6 +1,6 @@
 //! The memory figures of one cgroup, as the kubelet (through cAdvisor) computes them.
 
-use super::{CgroupDir, Version, parse, subtree};
+use super::{CgroupDir, FilePages, Version, parse, subtree};
 use crate::sys::reader::{ReadError, Reader};
 
 /// Limits above this count as none (cAdvisor's `maxMemorySize`); v1 writes 2^63 - 4096 for "no limit".
@@ -14,6 +14,8 @@ pub const PAGE_SIZE: u64 = 4096;
 pub struct GroupMemory {
     pub usage: u64,
     pub inactive_file: u64,
+    /// File pages that the working set counts although they could be dropped at once.
+    pub reclaimable_cache: u64,
     /// `None`: this cgroup has no limit.
     pub limit: Option<u64>,
 }
@@ -31,24 +33,20 @@ pub struct GroupMemoryReader {
     usage: Reader,
     stat: Reader,
     limit: Reader,
-    inactive_file_key: &'static str,
+    version: Version,
 }
 
 impl GroupMemoryReader {
     pub fn open(group: &CgroupDir, version: Version) -> Result<Self, ReadError> {
-        let (usage, limit, inactive_file_key) = match version {
-            Version::V1 => (
-                "memory.usage_in_bytes",
-                "memory.limit_in_bytes",
-                "total_inactive_file",
-            ),
-            Version::V2 => ("memory.current", "memory.max", "inactive_file"),
+        let (usage, limit) = match version {
+            Version::V1 => ("memory.usage_in_bytes", "memory.limit_in_bytes"),
+            Version::V2 => ("memory.current", "memory.max"),
         };
         Ok(Self {
             usage: group.reader(usage)?,
             stat: group.reader("memory.stat")?,
             limit: group.reader(limit)?,
-            inactive_file_key,
+            version,
         })
     }
 
@@ -59,17 +57,16 @@ impl GroupMemoryReader {
 
     pub fn read(&self) -> Result<GroupMemory, ReadError> {
         let usage = self.usage()?;
-        let inactive_file = self
-            .stat
-            .read("has no line for inactive file pages", |content| {
-                parse::flat_keyed(content, self.inactive_file_key)
-            })?;
+        let pages = self.stat.read("has no line for file pages", |content| {
+            FilePages::parse(content, self.version)
+        })?;
         let limit = self
             .limit
             .read("expected one number or max", parse::single)?;
         Ok(GroupMemory {
             usage,
-            inactive_file,
+            inactive_file: pages.inactive,
+            reclaimable_cache: pages.reclaimable(),
             limit: Some(limit).filter(|&l| l <= NO_LIMIT),
         })
     }

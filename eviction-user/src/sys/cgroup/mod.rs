@@ -1,6 +1,8 @@
 //! cgroup v1 and v2: where the memory hierarchy lies, its directories, its memory figures.
 
 mod directory;
+mod dying;
+mod file_pages;
 mod hierarchy;
 mod index;
 mod memory;
@@ -9,6 +11,8 @@ pub mod parse;
 mod walk;
 
 pub use directory::{CgroupDir, CgroupError};
+pub use dying::DyingCgroups;
+pub use file_pages::FilePages;
 pub use hierarchy::{Hierarchy, Version};
 pub use index::{CgroupIndex, Change};
 pub use memory::{GroupMemory, GroupMemoryReader, PAGE_SIZE, oom_kills, protected_memory};

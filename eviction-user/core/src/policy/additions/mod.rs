@@ -1,5 +1,6 @@
 //! What we add to the kubelet's policy. Each is off by default, so that the default is the kubelet.
 
+pub mod dying_guard;
 pub mod exclusion;
 pub mod memory_figure;
 pub mod pace;
@@ -23,4 +24,15 @@ pub struct Additions {
     pub max_per_hour: Option<u32>,
     /// Memory stall, in percent of the last ten seconds, without which low memory evicts nobody.
     pub min_stall_percent: Option<f32>,
+    /// Removed cgroups that still hold memory; with more of them low memory evicts nobody.
+    pub max_dying_cgroups: Option<u64>,
+}
+
+impl Additions {
+    /// A host has no use for a victim that has made no inode: where nobody counts, nobody goes.
+    pub fn for_a_host(mut self) -> Self {
+        let least = self.min_victim_size.inodes.unwrap_or(1).max(1);
+        self.min_victim_size.inodes = Some(least);
+        self
+    }
 }

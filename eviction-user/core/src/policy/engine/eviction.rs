@@ -1,6 +1,6 @@
 //! From evictions that are due to evictions that happen, unless an addition holds them back.
 
-use super::super::additions::stall_guard;
+use super::super::additions::{dying_guard, stall_guard};
 use super::{Engine, Waiting};
 use crate::model::{Action, Eviction, EvictionCause, Hold, NodeEvent, Summary, Timestamp};
 
@@ -40,7 +40,10 @@ impl Engine {
             .hold(now)
             .or_else(|| match &evictions.first()?.cause {
                 EvictionCause::Pressure { resource, .. } => {
-                    stall_guard::hold(self.config.additions.min_stall_percent, *resource, summary)
+                    let additions = &self.config.additions;
+                    stall_guard::hold(additions.min_stall_percent, *resource, summary).or_else(
+                        || dying_guard::hold(additions.max_dying_cgroups, *resource, summary),
+                    )
                 }
                 // A pod over its own limit goes, however the node is doing.
                 EvictionCause::LocalStorage(_) => None,

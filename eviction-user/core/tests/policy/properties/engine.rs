@@ -20,8 +20,10 @@ fn config() -> impl Strategy<Value = EngineConfig> {
     let additions = (
         prop::option::weighted(0.3, 0i64..100),
         prop::option::weighted(0.3, 0u32..4),
+        prop::option::weighted(0.3, any::<u64>()),
     )
-        .prop_map(|(cool_down, max_per_hour)| Additions {
+        .prop_map(|(cool_down, max_per_hour, max_dying_cgroups)| Additions {
+            max_dying_cgroups,
             cool_down: cool_down.map(Span::from_secs),
             max_per_hour,
             protection: ProtectionRules {

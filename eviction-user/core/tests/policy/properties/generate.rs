@@ -255,14 +255,19 @@ fn summary() -> BoxedStrategy<Summary> {
             option::of(fs_stats()),
         ],
         option::of(rlimit),
-        [option::of(amount()), option::of(amount())],
+        [(); 4].map(|()| option::of(amount())),
     )
         .prop_map(
             |(
                 [memory, allocatable],
                 [nodefs, imagefs, containerfs],
                 rlimit,
-                [reclaimable_cache, swap_free],
+                [
+                    reclaimable_cache,
+                    pods_reclaimable_cache,
+                    swap_free,
+                    dying_cgroups,
+                ],
             )| {
                 let name = SystemContainer::PODS.to_owned();
                 Summary {
@@ -277,7 +282,9 @@ fn summary() -> BoxedStrategy<Summary> {
                     }],
                     memory_stall_percent: None,
                     reclaimable_cache,
+                    pods_reclaimable_cache,
                     swap_free,
+                    dying_cgroups,
                 }
             },
         )

@@ -35,6 +35,7 @@ fn the_default_additions_are_none() {
     assert!(
         none.cool_down.is_none() && none.max_per_hour.is_none() && none.min_stall_percent.is_none()
     );
+    assert_eq!(none.max_dying_cgroups, None);
     assert_eq!(none.min_victim_size, MinVictimSize::default());
     assert_eq!(none.protection, ProtectionRules::default());
 }
@@ -141,6 +142,29 @@ fn case_22_with_the_stall_guard_low_memory_without_stall_evicts_nobody() {
     );
     assert_eq!(holds(&story.look_at(1, look(1, None))).len(), 1);
     assert_eq!(victims(&story.look_at(2, look(2, Some(10.0)))), ["a"]);
+}
+
+#[test]
+fn case_18_while_removed_cgroups_hold_the_memory_nobody_is_evicted() {
+    let mut story = story(Additions {
+        max_dying_cgroups: Some(1_000),
+        ..Additions::default()
+    });
+    let look = |at, dying| {
+        let mut look = snapshot(at, memory(50), &[pod("a", 0, 300)]);
+        look.summary.dying_cgroups = dying;
+        look
+    };
+    let held = story.look_at(0, look(0, Some(40_000)));
+    assert_eq!(
+        holds(&held),
+        [Hold::DyingCgroups {
+            most: 1_000,
+            dying: 40_000
+        }]
+    );
+    assert!(victims(&held).is_empty() && story.engine.waiting().is_none());
+    assert_eq!(victims(&story.look_at(1, look(1, Some(1_000)))), ["a"]);
 }
 
 #[test]
