@@ -17,7 +17,7 @@ pub(super) fn page(report: &Report) -> String {
         "where",
     ];
     let mut parts = vec![table(&header, report.signals.iter().map(signal))];
-    parts.push(table(&NodeFigures::HEADER, [report.node.row()].into_iter()));
+    parts.push(table(&NodeFigures::HEADER, [report.node.row()]));
     for ranking in &report.rankings {
         parts.push(headline(ranking));
         if !ranking.candidates.is_empty() {
