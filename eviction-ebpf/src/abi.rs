@@ -8,19 +8,22 @@ pub mod names;
 
 /// Grows with every change of a layout or a meaning in this module. The object carries it in the *name* of a global
 /// ([`names::ABI`]), so an object of another ABI cannot be loaded, and in every event.
-pub const ABI: u16 = 1;
+pub const ABI: u16 = 2;
 
 /// Slots for memory: 0 is the node's, the others are for cgroups.
 pub const MEMORY_SLOTS: u32 = 4;
-/// Slots for devices follow those for memory.
-pub const SLOTS: u32 = 16;
+/// The slot for tasks of the whole node.
+pub const FORKS_SLOT: u32 = MEMORY_SLOTS;
+/// Slots for devices follow, one per device and kind.
+pub const DEVICE_SLOTS: core::ops::Range<u32> = FORKS_SLOT + 1..SLOTS;
+pub const SLOTS: u32 = 32;
 /// Claims stay behind for a while ([`CLAIM_LAG`] armings per slot); twice the room, so it is never tight.
-pub const CLAIMS: u32 = 1024;
+pub const CLAIMS: u32 = 2048;
 /// After how many further armings of a slot a claim is deleted. A program that read the limit before must not be able to
 /// claim it a second time, and no program sleeps through this many looks.
 pub const CLAIM_LAG: usize = 32;
-/// Counters of (cgroup, device) for ranking; the least recently used goes when they do not suffice.
-pub const INODE_USES: u32 = 16_384;
+/// Counters of (cgroup, device, kind) for ranking; the least recently used goes when they do not suffice.
+pub const GROWTHS: u32 = 16_384;
 /// Each ring holds 900 events; one arming sends one event.
 pub const RING_BYTES: u32 = 64 * 1024;
 
@@ -45,7 +48,7 @@ pub struct Slot {
     pub css_hint: u64,
     /// User stores, before the limit: see `credit::level_reached`.
     pub ahead: u32,
-    /// The kernel's `dev_t` (12 bits major, 20 bits minor) for inodes.
+    /// The kernel's `dev_t` (12 bits major, 20 bits minor) for inodes and bytes.
     pub device: u32,
     /// [`Kind`], 0 while the slot is free.
     pub kind: u32,
@@ -75,7 +78,7 @@ pub struct Event {
     pub time_ns: u64,
     /// Of the charged cgroup or the current task, in the memory hierarchy; 0 if unknown.
     pub cgroup_id: u64,
-    /// Units spent since the mark of the arming: pages or inodes.
+    /// Units spent since the mark of the arming: pages, inodes, bytes or tasks.
     pub amount: u64,
     /// Which arming was crossed.
     pub limit_word: u64,
@@ -101,21 +104,45 @@ pub struct ClaimKey {
     pub limit_word: u64,
 }
 
-/// Who created inodes where.
+/// What is watched on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(C, align(8))]
-pub struct InodeKey {
+pub struct DeviceKey {
+    pub device: u32,
+    /// [`Kind`]
+    pub kind: u32,
+}
+
+/// Who used up what where.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(C, align(8))]
+pub struct GrowthKey {
     pub cgroup_id: u64,
     pub device: u32,
-    pub reserved: u32,
+    /// [`Kind`]
+    pub kind: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C, align(8))]
+pub struct Growth {
+    /// Used up minus given back, as an `i64`.
+    pub net: u64,
+    /// `CLOCK_MONOTONIC` when this entry was made: all before is not in it.
+    pub since_ns: u64,
 }
 
 /// What a slot counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Kind {
+    /// Pages.
     Memory = 1,
     Inodes = 2,
+    /// Bytes of disk space.
+    Bytes = 3,
+    /// Tasks: processes and threads.
+    Forks = 4,
 }
 
 /// The hook that an event came from. The numbers are part of the ABI.
@@ -155,7 +182,9 @@ const _: () = {
     assert!(size_of::<Slot>() == 64);
     assert!(size_of::<Event>() == 64);
     assert!(size_of::<ClaimKey>() == 16);
-    assert!(size_of::<InodeKey>() == 16);
+    assert!(size_of::<DeviceKey>() == 8);
+    assert!(size_of::<GrowthKey>() == 16);
+    assert!(size_of::<Growth>() == 16);
     assert!(core::mem::offset_of!(Slot, spent) == 0);
     assert!(core::mem::offset_of!(Slot, limit) == 8);
     assert!(core::mem::offset_of!(Event, abi) == 62);
@@ -165,12 +194,16 @@ const _: () = {
 
 #[cfg(not(target_arch = "bpf"))]
 mod pod {
-    use super::{ClaimKey, InodeKey, Slot};
+    use super::{ClaimKey, DeviceKey, Growth, GrowthKey, Slot};
 
     // SAFETY: `repr(C)` integers without padding (asserted above); every bit pattern is valid.
     unsafe impl aya::Pod for Slot {}
     // SAFETY: as above.
     unsafe impl aya::Pod for ClaimKey {}
     // SAFETY: as above.
-    unsafe impl aya::Pod for InodeKey {}
+    unsafe impl aya::Pod for DeviceKey {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for GrowthKey {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for Growth {}
 }

@@ -99,8 +99,8 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// Inodes are seen one by one while they are made, one per CPU at a time.
-    pub const fn inodes(cpus: u32) -> Self {
+    /// Inodes and tasks are seen one by one while they are made, one per CPU at a time.
+    pub const fn one_by_one(cpus: u32) -> Self {
         Self {
             unreported: 0,
             unbooked: cpus as u64,
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(InFlight::charges(4).credit(256), 256);
         assert_eq!(InFlight::charges(4).credit(257), 1);
         assert_eq!(InFlight::charges(4).ahead(257), 256);
-        assert_eq!(InFlight::inodes(2).credit(100), 98);
+        assert_eq!(InFlight::one_by_one(2).credit(100), 98);
     }
 
     #[test]

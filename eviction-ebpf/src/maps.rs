@@ -8,11 +8,11 @@ use aya_ebpf::{
     maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
 };
 use eviction_ebpf::abi::{
-    CLAIMS as CLAIM_ROOM, ClaimKey, Event, INODE_USES, InodeKey, Kind, RING_BYTES, Rung,
-    SLOTS as SLOT_ROOM, Slot, UNKNOWN,
+    CLAIMS as CLAIM_ROOM, ClaimKey, DeviceKey, Event, GROWTHS, Growth, GrowthKey, Kind, RING_BYTES,
+    Rung, SLOTS as SLOT_ROOM, Slot, UNKNOWN,
 };
 
-use crate::globals::EVICTION_ABI_1;
+use crate::globals::EVICTION_ABI_2;
 
 const EEXIST: i32 = 17;
 
@@ -24,7 +24,7 @@ static CLAIMS: HashMap<ClaimKey, u32> = HashMap::with_max_entries(CLAIM_ROOM, 0)
 /// How many page faults one sample stands for; user space keeps it no smaller than the period in force.
 #[map]
 static FAULT_BATCH: Array<u64> = Array::with_max_entries(1, 0);
-/// Memory and file systems have their own rings, so that a storm of inodes cannot delay a memory event.
+/// Memory has a ring of its own, so that a storm of inodes or forks cannot delay its events.
 #[map]
 static MEMORY_EVENTS: RingBuf = RingBuf::with_byte_size(RING_BYTES, 0);
 #[map]
@@ -33,11 +33,11 @@ static FS_EVENTS: RingBuf = RingBuf::with_byte_size(RING_BYTES, 0);
 static MEMORY_DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 static FS_DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
-/// Kernel `dev_t` -> slot.
+/// What is watched on a device -> slot.
 #[map]
-static DEVICES: HashMap<u32, u32> = HashMap::with_max_entries(SLOT_ROOM, 0);
+static DEVICES: HashMap<DeviceKey, u32> = HashMap::with_max_entries(SLOT_ROOM, 0);
 #[map]
-static INODE_USE: LruHashMap<InodeKey, u64> = LruHashMap::with_max_entries(INODE_USES, 0);
+static GROWTH: LruHashMap<GrowthKey, Growth> = LruHashMap::with_max_entries(GROWTHS, 0);
 
 /// What the writer of an event knows beyond the slot and the moment.
 pub(crate) struct Crossing {
@@ -55,27 +55,38 @@ pub(crate) fn fault_batch() -> u64 {
         .map_or(1, |batch| if *batch == 0 { 1 } else { *batch })
 }
 
-/// The slot of a device, or `UNKNOWN`.
-pub(crate) fn slot_of_device(device: u32) -> u32 {
+/// The slot for a kind of use of a device, or `UNKNOWN`.
+pub(crate) fn slot_of_device(device: u32, kind: Kind) -> u32 {
+    let key = DeviceKey {
+        device,
+        kind: kind as u32,
+    };
     // SAFETY: a `u32` is read whole; a stale value names another slot of the same table, which costs a look.
-    unsafe { DEVICES.get(device) }.map_or(UNKNOWN, |slot| *slot)
+    unsafe { DEVICES.get(key) }.map_or(UNKNOWN, |slot| *slot)
 }
 
-/// Books one inode for the ranking.
-pub(crate) fn count_inode(cgroup_id: u64, device: u32) {
-    let key = InodeKey {
+/// Books what is used up (or, negative in two's complement, given back) for the ranking.
+pub(crate) fn grow(cgroup_id: u64, device: u32, kind: Kind, units: u64) {
+    let key = GrowthKey {
         cgroup_id,
         device,
-        reserved: 0,
+        kind: kind as u32,
     };
-    if let Some(count) = INODE_USE.get_ptr_mut(key) {
-        // SAFETY: the map's values are 8-byte aligned `u64`s that are only ever added to.
-        unsafe { add(count, 1) };
-    } else if INODE_USE.insert(key, 1u64, BPF_NOEXIST.into()) == Err(-EEXIST)
-        && let Some(count) = INODE_USE.get_ptr_mut(key)
+    if let Some(growth) = GROWTH.get_ptr_mut(key) {
+        // SAFETY: the map's values are 8-byte aligned; their sums are only ever added to.
+        unsafe { add(&raw mut (*growth).net, units) };
+        return;
+    }
+    let first = Growth {
+        net: units,
+        // SAFETY: a helper without preconditions.
+        since_ns: unsafe { bpf_ktime_get_ns() },
+    };
+    if GROWTH.insert(key, first, BPF_NOEXIST.into()) == Err(-EEXIST)
+        && let Some(growth) = GROWTH.get_ptr_mut(key)
     {
         // SAFETY: as above; another CPU inserted it in between.
-        unsafe { add(count, 1) };
+        unsafe { add(&raw mut (*growth).net, units) };
     }
 }
 
@@ -104,7 +115,7 @@ pub(crate) fn report<C: EbpfContext>(ctx: &C, slot: u32, limit_word: u64, crossi
     }
     let (ring, drops) = match crossing.kind {
         Kind::Memory => (&MEMORY_EVENTS, &MEMORY_DROPS),
-        Kind::Inodes => (&FS_EVENTS, &FS_DROPS),
+        Kind::Inodes | Kind::Bytes | Kind::Forks => (&FS_EVENTS, &FS_DROPS),
     };
     let Some(mut entry) = ring.reserve::<Event>(0) else {
         let _ = CLAIMS.remove(claim);
@@ -129,7 +140,7 @@ pub(crate) fn report<C: EbpfContext>(ctx: &C, slot: u32, limit_word: u64, crossi
         cpu: unsafe { bpf_get_smp_processor_id() },
         kind: crossing.kind as u8,
         rung: crossing.rung as u8,
-        abi: EVICTION_ABI_1.load() as u16,
+        abi: EVICTION_ABI_2.load() as u16,
     });
     entry.submit(BPF_ANY.into());
     aya_log_ebpf::info!(

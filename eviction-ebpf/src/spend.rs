@@ -4,7 +4,7 @@
 
 use aya_ebpf::EbpfContext;
 use eviction_ebpf::{
-    abi::{Kind, MEMORY_SLOTS, Rung, SLOTS as SLOT_ROOM, Slot, UNKNOWN},
+    abi::{DEVICE_SLOTS, Kind, MEMORY_SLOTS, Rung, Slot, UNKNOWN},
     credit::{LEVEL_UNKNOWN, Limit, level_reached},
 };
 
@@ -131,26 +131,35 @@ unsafe fn remembered(slot: *mut Slot, scope: u64) -> Css {
     }
 }
 
-/// Books an inode on `device`, which is `UNKNOWN` where offsets are missing.
-pub(crate) fn inode<C: EbpfContext>(ctx: &C, device: u32, rung: Rung) {
+/// What is being used up, by whom, and which hook saw it.
+#[derive(Clone, Copy)]
+pub(crate) struct Use {
+    pub(crate) kind: Kind,
+    pub(crate) units: u64,
+    pub(crate) rung: Rung,
+}
+
+/// Books a use of `device`, which is `UNKNOWN` where offsets are missing.
+pub(crate) fn device<C: EbpfContext>(ctx: &C, device: u32, what: Use) {
     if device == UNKNOWN {
         // Nobody knows which file system it is: it counts for all of them.
-        for index in MEMORY_SLOTS..SLOT_ROOM {
-            create_in(ctx, index, hierarchy::id_of_current(), rung);
+        for index in DEVICE_SLOTS {
+            spend_in(ctx, index, hierarchy::id_of_current(), what);
         }
         return;
     }
-    let index = maps::slot_of_device(device);
+    let index = maps::slot_of_device(device, what.kind);
     if index == UNKNOWN {
         return;
     }
     let cgroup_id = hierarchy::id_of_current();
-    maps::count_inode(cgroup_id, device);
-    create_in(ctx, index, cgroup_id, rung);
+    maps::grow(cgroup_id, device, what.kind, what.units);
+    spend_in(ctx, index, cgroup_id, what);
 }
 
+/// Books a use in one slot, if that is what the slot counts.
 #[inline(always)]
-fn create_in<C: EbpfContext>(ctx: &C, index: u32, cgroup_id: u64, rung: Rung) {
+fn spend_in<C: EbpfContext>(ctx: &C, index: u32, cgroup_id: u64, what: Use) {
     let Some(slot) = SLOTS.get_ptr_mut(index) else {
         return;
     };
@@ -161,11 +170,11 @@ fn create_in<C: EbpfContext>(ctx: &C, index: u32, cgroup_id: u64, rung: Rung) {
             (&raw const (*slot).device).read_volatile(),
         )
     };
-    if kind != Kind::Inodes as u32 {
+    if kind != what.kind as u32 {
         return;
     }
     // SAFETY: see above.
-    let limit = unsafe { spend(slot, 1) };
+    let limit = unsafe { spend(slot, what.units) };
     if limit.is_armed() {
         // SAFETY: see above.
         let amount = unsafe { since_mark(slot) };
@@ -174,8 +183,8 @@ fn create_in<C: EbpfContext>(ctx: &C, index: u32, cgroup_id: u64, rung: Rung) {
             amount,
             usage: NOT_READ,
             device,
-            kind: Kind::Inodes,
-            rung,
+            kind: what.kind,
+            rung: what.rung,
         };
         maps::report(ctx, index, limit.word(), &crossing);
     }

@@ -2,33 +2,16 @@
 //! something that kills, somewhere to say what was done. Traits only where there are two real forms,
 //! or one and a fake that can fail as the real one cannot be made to.
 
-use crate::model::{Action, Eviction, Ranking, Snapshot, Summary, Timestamp, Uid};
+use crate::model::{
+    Action, Eviction, Ranking, Resource, Signal, Snapshot, Summary, Timestamp, Uid,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// A line that the kernel side can be armed for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Watch {
-    /// `memory.available`
-    NodeMemory,
-    /// `allocatableMemory.available`
-    GroupMemory,
-    /// `nodefs.inodesFree`
-    Inodes,
-}
-
-impl Watch {
-    pub const ALL: [Self; 3] = [Self::NodeMemory, Self::GroupMemory, Self::Inodes];
-
-    pub fn is_memory(self) -> bool {
-        self != Self::Inodes
-    }
-}
 
 /// How far a line is away, as one look found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Distance {
-    /// Bytes or inodes that may still be used before the line is crossed; 0 or less: it is.
+    /// Bytes, inodes or tasks that may still be used before the line is crossed; 0 or less: it is.
     pub left: i64,
     /// Group memory only: the group's usage in bytes at which the line is crossed, if the file pages
     /// that do not count as used stay what they are. Lets the kernel side compare the real counter.
@@ -66,10 +49,11 @@ impl Wake {
 pub struct PressureEvent {
     /// When the program ran (CLOCK_MONOTONIC).
     pub time: Timestamp,
-    pub watch: Watch,
+    /// Whose line it was; where several lie on one device, the nearest one's.
+    pub signal: Signal,
     /// The charged cgroup, in the hierarchy of the memory controller; 0: unknown.
     pub cgroup: u64,
-    /// Pages or inodes spent since the line was armed.
+    /// Pages, bytes, inodes or tasks spent since the line was armed.
     pub amount: u64,
     pub pid: u32,
     /// Found in the kernel's counters when the line was armed: it had been crossed since the look began.
@@ -86,12 +70,12 @@ pub trait PressureSource {
 
     /// Arms with what the look found. A line that has been crossed since the mark is told at once, and its
     /// look is due now.
-    fn arm(&mut self, watch: Watch, distance: Distance) -> Option<PressureEvent>;
+    fn arm(&mut self, signal: Signal, distance: Distance) -> Option<PressureEvent>;
 
-    fn disarm(&mut self, watch: Watch);
+    fn disarm(&mut self, signal: Signal);
 
-    /// Does the kernel say when this line is crossed, so that the timer is only a safety net?
-    fn covers(&self, watch: Watch) -> bool;
+    /// Does the kernel say when this signal's line is crossed, so that the timer is only a safety net?
+    fn covers(&self, signal: Signal) -> bool;
 
     /// The next event. Dropping the future loses nothing.
     fn next(&mut self) -> impl Future<Output = PressureEvent>;
@@ -99,11 +83,56 @@ pub trait PressureSource {
     /// An event that has come already, without waiting.
     fn pending(&mut self) -> Option<PressureEvent>;
 
-    /// Inodes made per cgroup id since the start on the watched file system; empty if nobody counts.
-    fn inodes_made(&mut self) -> BTreeMap<u64, u64>;
+    /// What each cgroup has used up on the watched file systems since it was first seen there.
+    fn growth(&mut self) -> Growth;
 
     /// Events that the kernel side could not hand over, in all.
     fn lost_events(&mut self) -> u64;
+}
+
+/// What the kernel counted since the programs were attached, for whoever knows a figure from some moment after that: it is
+/// grown by the difference. Empty if nobody counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Growth {
+    pub inodes: BTreeMap<Consumer, Grown>,
+    pub bytes: BTreeMap<Consumer, Grown>,
+}
+
+/// A cgroup's share of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Consumer {
+    /// `st_dev`
+    pub device: u64,
+    /// Id in the hierarchy of the memory controller.
+    pub cgroup: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grown {
+    /// Used up minus given back; negative when a cgroup frees what others took, or what was there before.
+    pub net: i64,
+    /// Since when. It starts anew when the kernel's table had no room for it in between.
+    pub since: Timestamp,
+}
+
+impl Growth {
+    /// That of disk bytes or inodes; the others have no such counters.
+    pub fn of(&self, resource: Resource) -> Option<&BTreeMap<Consumer, Grown>> {
+        match resource {
+            Resource::Inodes => Some(&self.inodes),
+            Resource::EphemeralStorage => Some(&self.bytes),
+            Resource::Memory | Resource::Pids => None,
+        }
+    }
+
+    /// The net growth of inodes by cgroup, on all devices together.
+    pub fn inodes_by_cgroup(&self) -> BTreeMap<u64, i64> {
+        let mut sums = BTreeMap::new();
+        for (consumer, grown) in &self.inodes {
+            *sums.entry(consumer.cgroup).or_default() += grown.net;
+        }
+        sums
+    }
 }
 
 /// One look at the node: what the thresholds are compared with.
@@ -126,7 +155,7 @@ pub trait Inventory {
     fn look(&mut self) -> Result<&Look, LookError>;
 
     /// The full picture for a decision: the last look and each workload's use, read now.
-    fn snapshot(&mut self, inodes_made: &BTreeMap<u64, u64>) -> Snapshot;
+    fn snapshot(&mut self, growth: &Growth) -> Snapshot;
 }
 
 /// What a kill has done.
@@ -170,11 +199,18 @@ pub trait Journal {
 /// How the agent works on this machine, known when its lines are armed for the first time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
-    /// Where memory events come from; the name of the timer where none do.
-    pub memory: &'static str,
-    pub inodes: &'static str,
+    /// Family of hooks (memory, inodes, ...) and where its events come from; the timer's name where none do.
+    pub sources: Vec<(&'static str, &'static str)>,
     /// What is not as good as it could be, each with its fix.
     pub notes: Vec<String>,
+}
+
+impl Started {
+    /// The source of one family; `none` for one that nobody asked for.
+    pub fn source(&self, family: &str) -> &'static str {
+        let found = self.sources.iter().find(|(name, _)| *name == family);
+        found.map_or("none", |(_, source)| source)
+    }
 }
 
 /// One thing that happened.

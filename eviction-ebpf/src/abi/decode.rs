@@ -54,7 +54,7 @@ impl TryFrom<u8> for Kind {
     type Error = DecodeError;
 
     fn try_from(number: u8) -> Result<Self, DecodeError> {
-        [Self::Memory, Self::Inodes]
+        [Self::Memory, Self::Inodes, Self::Bytes, Self::Forks]
             .into_iter()
             .find(|kind| *kind as u8 == number)
             .ok_or(DecodeError::Kind(number))

@@ -1,7 +1,7 @@
 //! Names by which user space finds things in the object.
 
 /// Its name is its value: loading an object of another ABI fails with this name.
-pub const ABI: &str = "EVICTION_ABI_1";
+pub const ABI: &str = "EVICTION_ABI_2";
 
 pub mod map {
     pub const SLOTS: &str = "SLOTS";
@@ -12,7 +12,7 @@ pub mod map {
     pub const MEMORY_DROPS: &str = "MEMORY_DROPS";
     pub const FS_DROPS: &str = "FS_DROPS";
     pub const DEVICES: &str = "DEVICES";
-    pub const INODE_USE: &str = "INODE_USE";
+    pub const GROWTH: &str = "GROWTH";
     /// aya-log's ring.
     pub const LOGS: &str = "AYA_LOGS";
 }

@@ -7,11 +7,12 @@ use aya_ebpf::{
     macros::{fentry, kprobe, raw_tracepoint},
     programs::{FEntryContext, ProbeContext, RawTracePointContext},
 };
-use eviction_ebpf::abi::{Rung, UNKNOWN};
+use eviction_ebpf::abi::{Kind, Rung, UNKNOWN};
 
 use crate::{
     globals::{INODE_ARG, INODE_SB, SB_DEV, XFS_VNODE},
-    hierarchy, spend,
+    hierarchy,
+    spend::{self, Use},
 };
 
 /// Major and minor 0 belong to no file system.
@@ -43,7 +44,7 @@ pub(crate) fn ev_inode_ext4(ctx: RawTracePointContext) -> i32 {
 #[raw_tracepoint(tracepoint = "xfs_create")]
 pub(crate) fn ev_inode_xfs(ctx: RawTracePointContext) -> i32 {
     if XFS_VNODE.load() == UNKNOWN {
-        spend::inode(&ctx, UNKNOWN, Rung::TraceXfs);
+        spend::device(&ctx, UNKNOWN, one(Rung::TraceXfs));
         return 0;
     }
     created(
@@ -67,6 +68,14 @@ fn chosen(first: u64, second: u64) -> u64 {
     if INODE_ARG.load() == 0 { first } else { second }
 }
 
+const fn one(rung: Rung) -> Use {
+    Use {
+        kind: Kind::Inodes,
+        units: 1,
+        rung,
+    }
+}
+
 #[inline(always)]
 fn created<C: EbpfContext>(ctx: &C, inode: u64, rung: Rung) -> i32 {
     let mut device = UNKNOWN;
@@ -74,6 +83,6 @@ fn created<C: EbpfContext>(ctx: &C, inode: u64, rung: Rung) -> i32 {
         let super_block = hierarchy::word(inode, INODE_SB.load(), 0);
         device = hierarchy::half(super_block, SB_DEV.load(), NO_DEVICE);
     }
-    spend::inode(ctx, device, rung);
+    spend::device(ctx, device, one(rung));
     0
 }

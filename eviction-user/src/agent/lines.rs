@@ -2,7 +2,7 @@
 
 use crate::model::{Observation, Observations, Signal, Threshold};
 use crate::policy::{distance, thresholds};
-use crate::ports::{Distance, Look, Watch};
+use crate::ports::{Distance, Look};
 
 /// The thresholds, and which of them the last look found met.
 #[derive(Debug)]
@@ -35,14 +35,13 @@ impl Lines {
         self.met != 0
     }
 
-    /// The distance to the nearest threshold of this line; `None` when there is none, or no reading.
+    /// The distance to the nearest threshold of this signal; `None` when there is none, or no reading.
     pub fn distance(
         &self,
-        watch: Watch,
+        signal: Signal,
         look: &Look,
         observations: &Observations,
     ) -> Option<Distance> {
-        let signal = signal_of(watch);
         let observation = observations.get(signal)?;
         let nearest = |o: &Observation| {
             self.thresholds
@@ -52,17 +51,9 @@ impl Lines {
                 .min()
         };
         let left = nearest(observation)?;
-        let level = (watch == Watch::GroupMemory)
+        let level = (signal == Signal::AllocatableMemoryAvailable)
             .then(|| look.group_usage.checked_add_signed(left).unwrap_or(0));
         Some(Distance { left, level })
-    }
-}
-
-fn signal_of(watch: Watch) -> Signal {
-    match watch {
-        Watch::NodeMemory => Signal::MemoryAvailable,
-        Watch::GroupMemory => Signal::AllocatableMemoryAvailable,
-        Watch::Inodes => Signal::NodeFsInodesFree,
     }
 }
 
@@ -114,7 +105,11 @@ mod tests {
     fn the_nearest_threshold_gives_distance_and_level() {
         let lines = lines(&["64Mi", "128Mi"]);
         let found = lines
-            .distance(Watch::GroupMemory, &look(320 << 20), &observed(200 * MIB))
+            .distance(
+                Signal::AllocatableMemoryAvailable,
+                &look(320 << 20),
+                &observed(200 * MIB),
+            )
             .unwrap();
         assert_eq!(found.left, 72 * MIB + 1, "equal is not met");
         assert_eq!(
@@ -123,7 +118,7 @@ mod tests {
             "of 320 MiB 8 are file pages that do not count: limit - threshold + those"
         );
         assert_eq!(
-            lines.distance(Watch::NodeMemory, &look(0), &observed(200 * MIB)),
+            lines.distance(Signal::MemoryAvailable, &look(0), &observed(200 * MIB)),
             None
         );
     }

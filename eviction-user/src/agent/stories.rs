@@ -7,8 +7,8 @@ use crate::model::{
 };
 use crate::policy::{Engine, EngineConfig};
 use crate::ports::{
-    Distance, Entry, Executor, Inventory, Journal, KillError, KillReport, Look, LookError,
-    PressureEvent, PressureSource, Removal, Started, Wake, Watch,
+    Distance, Entry, Executor, Growth, Inventory, Journal, KillError, KillReport, Look, LookError,
+    PressureEvent, PressureSource, Removal, Started, Wake,
 };
 use crate::sys::clock;
 use std::cell::RefCell;
@@ -82,8 +82,7 @@ impl Shared {
             settings,
         );
         let how = Started {
-            memory: "fake",
-            inodes: "fake",
+            sources: vec![("memory", "fake")],
             notes: Vec::new(),
         };
         let stop = async {
@@ -140,7 +139,7 @@ impl Inventory for FakeInventory {
         Ok(&self.look)
     }
 
-    fn snapshot(&mut self, _inodes_made: &BTreeMap<u64, u64>) -> Snapshot {
+    fn snapshot(&mut self, _growth: &Growth) -> Snapshot {
         self.node.0.borrow_mut().snapshots += 1;
         let node = self.node.0.borrow();
         let pod = |name: &'static str| {
@@ -205,7 +204,7 @@ impl Journal for Shared {
 impl PressureSource for Shared {
     fn mark(&mut self) {}
 
-    fn arm(&mut self, _watch: Watch, distance: Distance) -> Option<PressureEvent> {
+    fn arm(&mut self, _signal: Signal, distance: Distance) -> Option<PressureEvent> {
         let mut node = self.0.borrow_mut();
         node.armed.push(distance);
         if node.crossed_while_arming > 0 {
@@ -218,9 +217,9 @@ impl PressureSource for Shared {
         None
     }
 
-    fn disarm(&mut self, _watch: Watch) {}
+    fn disarm(&mut self, _signal: Signal) {}
 
-    fn covers(&self, _watch: Watch) -> bool {
+    fn covers(&self, _signal: Signal) -> bool {
         true
     }
 
@@ -237,8 +236,8 @@ impl PressureSource for Shared {
         self.0.borrow_mut().event.take()
     }
 
-    fn inodes_made(&mut self) -> BTreeMap<u64, u64> {
-        BTreeMap::new()
+    fn growth(&mut self) -> Growth {
+        Growth::default()
     }
 
     fn lost_events(&mut self) -> u64 {
@@ -249,7 +248,7 @@ impl PressureSource for Shared {
 fn event() -> PressureEvent {
     PressureEvent {
         time: clock::now(),
-        watch: Watch::NodeMemory,
+        signal: Signal::MemoryAvailable,
         cgroup: 1,
         amount: 1,
         pid: 1,

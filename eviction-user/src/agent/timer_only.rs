@@ -1,7 +1,7 @@
 //! A pressure source without events: all that is left is the timer.
 
-use crate::ports::{Distance, PressureEvent, PressureSource, Watch};
-use std::collections::BTreeMap;
+use crate::model::Signal;
+use crate::ports::{Distance, Growth, PressureEvent, PressureSource};
 
 #[derive(Debug, Default)]
 pub struct TimerOnly;
@@ -9,13 +9,13 @@ pub struct TimerOnly;
 impl PressureSource for TimerOnly {
     fn mark(&mut self) {}
 
-    fn arm(&mut self, _watch: Watch, _distance: Distance) -> Option<PressureEvent> {
+    fn arm(&mut self, _signal: Signal, _distance: Distance) -> Option<PressureEvent> {
         None
     }
 
-    fn disarm(&mut self, _watch: Watch) {}
+    fn disarm(&mut self, _signal: Signal) {}
 
-    fn covers(&self, _watch: Watch) -> bool {
+    fn covers(&self, _signal: Signal) -> bool {
         false
     }
 
@@ -27,8 +27,8 @@ impl PressureSource for TimerOnly {
         None
     }
 
-    fn inodes_made(&mut self) -> BTreeMap<u64, u64> {
-        BTreeMap::new()
+    fn growth(&mut self) -> Growth {
+        Growth::default()
     }
 
     fn lost_events(&mut self) -> u64 {

@@ -7,7 +7,9 @@ use aya::{
     Ebpf, EbpfError, EbpfLoader,
     maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf},
 };
-use eviction_ebpf::abi::{InodeKey, Kind, MEMORY_SLOTS, Rung, SLOTS, names};
+use eviction_ebpf::abi::{
+    DEVICE_SLOTS, DeviceKey, FORKS_SLOT, Growth, GrowthKey, Kind, MEMORY_SLOTS, Rung, names,
+};
 use nix::{
     errno::Errno,
     unistd::{SysconfVar, sysconf},
@@ -15,6 +17,7 @@ use nix::{
 
 use super::{
     facts::{Facts, Hierarchy},
+    family::Family,
     faults::{FaultEvents, FaultSampling},
     hooks::Hooks,
     log::{LogError, LogReader},
@@ -24,6 +27,10 @@ use super::{
     report::{Exclusion, Failure, HookReport, Report, chain},
     ring::{DropCounts, Drops, Events, RingError},
     slots::{Counting, ShareError, SlotHandle, SlotMap, share},
+};
+use crate::{
+    model::Timestamp,
+    ports::{Consumer, Grown},
 };
 
 #[derive(Clone, Debug)]
@@ -65,10 +72,10 @@ enum SetUpError {
 
 #[derive(Debug, thiserror::Error)]
 pub enum SlotError {
-    #[error("no {0} hook is attached")]
-    NoHook(&'static str),
-    #[error("all {0} slots are taken")]
-    Full(&'static str),
+    #[error("no hook for {0} is attached")]
+    NoHook(Family),
+    #[error("all slots for {0} are taken")]
+    Full(Family),
     #[error("device {device:#x} cannot be watched")]
     Device { device: u64, source: MapError },
     #[error(transparent)]
@@ -84,8 +91,8 @@ pub struct Attached {
 struct Live {
     slots: Arc<SlotMap>,
     claims: MapData,
-    devices: HashMap<MapData, u32, u32>,
-    inode_use: HashMap<MapData, InodeKey, u64>,
+    devices: HashMap<MapData, DeviceKey, u32>,
+    growth: HashMap<MapData, GrowthKey, Growth>,
     drops: Drops,
     rings: Option<(RingBuf<MapData>, RingBuf<MapData>)>,
     log: Option<LogReader>,
@@ -98,23 +105,11 @@ struct Live {
 impl Attached {
     /// With `bpf_log`, must be called within a tokio runtime with I/O.
     pub fn attach(facts: &Facts, plan: &Plan, options: &AttachOptions) -> Self {
-        let mut report = Report {
-            object: None,
-            memory: HookReport {
-                excluded: excluded(&plan.memory),
-                ..HookReport::default()
-            },
-            inodes: HookReport {
-                excluded: excluded(&plan.inodes),
-                ..HookReport::default()
-            },
-        };
-        let nothing_to_try = plan
-            .memory
-            .iter()
-            .chain(&plan.inodes)
-            .all(|step| step.to_try().next().is_none());
-        if nothing_to_try {
+        let mut report = Report::default();
+        for family in Family::ALL {
+            report.of_mut(family).excluded = excluded(plan.ladder(family));
+        }
+        if plan.is_hopeless() {
             return Self { report, live: None };
         }
         match Live::set_up(facts, plan, options, &mut report) {
@@ -124,8 +119,9 @@ impl Attached {
             },
             Err(error) => {
                 report.object = Some(chain(&error));
-                report.memory.attached.clear();
-                report.inodes.attached.clear();
+                for family in Family::ALL {
+                    report.of_mut(family).attached.clear();
+                }
                 Self { report, live: None }
             }
         }
@@ -137,14 +133,14 @@ impl Attached {
 
     /// A slot for the node (`None`) or for the cgroup with this id in the memory hierarchy, its descendants included.
     pub fn memory_slot(&mut self, scope: Option<u64>) -> Result<SlotHandle, SlotError> {
-        let hook = self.report.memory.attached.first().copied();
+        let hook = self.report.of(Family::Memory).attached.first().copied();
         let (Some(live), Some(rung)) = (&self.live, hook) else {
-            return Err(SlotError::NoHook("memory"));
+            return Err(SlotError::NoHook(Family::Memory));
         };
         let slot = live
             .slots
             .take(0..MEMORY_SLOTS, Kind::Memory, scope.unwrap_or(0), 0)
-            .ok_or(SlotError::Full("memory"))?;
+            .ok_or(SlotError::Full(Family::Memory))?;
         let counting = match (&live.faults, rung) {
             (Some(sampling), Rung::PerfFaults) => Counting::Faults(Arc::clone(sampling)),
             _ => Counting::Charges { cpus: live.cpus },
@@ -152,24 +148,42 @@ impl Attached {
         live.handle(slot, counting)
     }
 
-    /// A slot for the file system with this device number (`st_dev` of anything on it).
-    pub fn inode_slot(&mut self, st_dev: u64) -> Result<SlotHandle, SlotError> {
-        let attached = self.report.inodes.is_attached();
+    /// A slot for the inodes or bytes of the file system with this device number (`st_dev` of anything on it).
+    pub fn device_slot(&mut self, family: Family, st_dev: u64) -> Result<SlotHandle, SlotError> {
+        let attached = self.report.of(family).is_attached();
         let Some(live) = self.live.as_mut().filter(|_| attached) else {
-            return Err(SlotError::NoHook("inode"));
+            return Err(SlotError::NoHook(family));
         };
         let device = kernel_device(st_dev);
+        let kind = family.kind();
         let slot = live
             .slots
-            .take(MEMORY_SLOTS..SLOTS, Kind::Inodes, 0, device)
-            .ok_or(SlotError::Full("inode"))?;
+            .take(DEVICE_SLOTS, kind, 0, device)
+            .ok_or(SlotError::Full(family))?;
+        let key = DeviceKey {
+            device,
+            kind: kind as u32,
+        };
         live.devices
-            .insert(device, slot, 0)
+            .insert(key, slot, 0)
             .map_err(|source| SlotError::Device {
                 device: st_dev,
                 source,
             })?;
-        live.handle(slot, Counting::Inodes { cpus: live.cpus })
+        live.handle(slot, Counting::OneByOne { cpus: live.cpus })
+    }
+
+    /// The slot for the tasks of the whole node.
+    pub fn forks_slot(&mut self) -> Result<SlotHandle, SlotError> {
+        let attached = self.report.of(Family::Pids).is_attached();
+        let Some(live) = self.live.as_ref().filter(|_| attached) else {
+            return Err(SlotError::NoHook(Family::Pids));
+        };
+        let slot = live
+            .slots
+            .take(FORKS_SLOT..FORKS_SLOT + 1, Kind::Forks, 0, 0)
+            .ok_or(SlotError::Full(Family::Pids))?;
+        live.handle(slot, Counting::OneByOne { cpus: live.cpus })
     }
 
     /// The events; once. Must be called within a tokio runtime with I/O.
@@ -191,15 +205,24 @@ impl Attached {
             .map_or(Ok(DropCounts::default()), |live| live.drops.read())
     }
 
-    /// Inodes created on the device since it has a slot, by cgroup id.
-    pub fn inode_use(&self, st_dev: u64) -> impl Iterator<Item = (u64, u64)> {
-        let device = kernel_device(st_dev);
-        let counts = self.live.iter().flat_map(|live| live.inode_use.iter());
+    /// What was used up on the devices that have a slot, by cgroup, since they have it.
+    pub fn growth(&self) -> impl Iterator<Item = (Family, Consumer, Grown)> {
+        let counts = self.live.iter().flat_map(|live| live.growth.iter());
         // An entry that goes while it is read had been idle the longest: it is no candidate.
-        counts
-            .filter_map(Result::ok)
-            .filter(move |(key, _)| key.device == device)
-            .map(|(key, count)| (key.cgroup_id, count))
+        counts.filter_map(Result::ok).filter_map(|(key, growth)| {
+            let family = Family::ALL
+                .into_iter()
+                .find(|family| family.kind() as u32 == key.kind)?;
+            let consumer = Consumer {
+                device: user_device(key.device),
+                cgroup: key.cgroup_id,
+            };
+            let grown = Grown {
+                net: growth.net.cast_signed(),
+                since: Timestamp::from_nanos(i64::try_from(growth.since_ns).unwrap_or(i64::MAX)),
+            };
+            Some((family, consumer, grown))
+        })
     }
 }
 
@@ -212,8 +235,16 @@ impl Live {
     ) -> Result<Self, SetUpError> {
         let mut ebpf = load(facts, options)?;
         let mut hooks = Hooks::new(&mut ebpf, &options.btf);
-        let faults = climb(&plan.memory, &mut hooks, options, &mut report.memory);
-        let _ = climb(&plan.inodes, &mut hooks, options, &mut report.inodes);
+        let mut faults = None;
+        for family in Family::ALL {
+            let events = climb(
+                plan.ladder(family),
+                &mut hooks,
+                options,
+                report.of_mut(family),
+            );
+            faults = faults.or(events);
+        }
         let log = if options.bpf_log {
             Some(LogReader::new(&mut ebpf)?)
         } else {
@@ -237,7 +268,7 @@ impl Live {
             slots: Arc::new(SlotMap::new(&slots)?),
             claims,
             devices: typed(&mut ebpf, names::map::DEVICES)?,
-            inode_use: typed(&mut ebpf, names::map::INODE_USE)?,
+            growth: typed(&mut ebpf, names::map::GROWTH)?,
             drops: Drops {
                 memory: typed::<PerCpuArray<_, u64>>(&mut ebpf, names::map::MEMORY_DROPS)?,
                 files: typed::<PerCpuArray<_, u64>>(&mut ebpf, names::map::FS_DROPS)?,
@@ -363,16 +394,22 @@ fn kernel_device(st_dev: u64) -> u32 {
     ((nix::sys::stat::major(st_dev) << 20) | nix::sys::stat::minor(st_dev)) as u32
 }
 
+/// The way back, to what `stat` shows.
+fn user_device(device: u32) -> u64 {
+    nix::sys::stat::makedev((device >> 20).into(), (device & 0xf_ffff).into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn device_numbers_are_translated_beyond_the_old_eight_bits() {
-        assert_eq!(kernel_device(nix::sys::stat::makedev(7, 3)), (7 << 20) | 3);
-        assert_eq!(
-            kernel_device(nix::sys::stat::makedev(259, 70_000)),
-            (259 << 20) | 70_000
-        );
+        for (major, minor) in [(7, 3), (259, 70_000), (0, 41)] {
+            let seen = nix::sys::stat::makedev(major, minor);
+            let device = kernel_device(seen);
+            assert_eq!(u64::from(device), (major << 20) | minor);
+            assert_eq!(user_device(device), seen);
+        }
     }
 }

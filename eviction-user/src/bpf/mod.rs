@@ -1,12 +1,13 @@
 //! The kernel side's driver: facts -> plan -> attach, then events out of the rings and arming into the slots.
 //!
 //! ```text
-//! Facts::gather ──> plan() ──> Attached::attach ──> memory_slot(), inode_slot() ──> SlotHandle: begin, (look), arm
+//! Facts::gather ──> plan() ──> Attached::attach ──> memory_slot(), device_slot() ──> SlotHandle: begin, (look), arm
 //!                                        └────────> take_events() ──> Events::next
 //! ```
 
 mod attach;
 mod facts;
+mod family;
 mod faults;
 mod hooks;
 mod log;
@@ -21,6 +22,7 @@ mod slots;
 pub use attach::{AttachOptions, Attached, SlotError};
 pub use eviction_ebpf::abi::{Event, Kind, Rung, UnknownRung};
 pub use facts::{Capabilities, Facts, FactsOptions, Function, Hierarchy, HugePages, Lockdown};
+pub use family::Family;
 pub use faults::FaultError;
 pub use log::{LogError, LogReader};
 pub use object::BUILT;

@@ -1,17 +1,32 @@
 //! From facts to a plan: a pure function. Each hook has a ladder of steps, best first; a step is to be tried, or ruled out
 //! with the reason. What a try yields is only known when it is made: see [`super::attach`].
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use eviction_ebpf::abi::Rung;
 use serde::Serialize;
 
-use super::facts::{Facts, Lockdown};
+use super::{
+    facts::{Facts, Lockdown},
+    family::Family,
+};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    pub memory: Vec<Step>,
-    pub inodes: Vec<Step>,
+    ladders: BTreeMap<Family, Vec<Step>>,
+}
+
+impl Plan {
+    /// The steps of one family, best first; none where nothing is known that sees it.
+    pub fn ladder(&self, family: Family) -> &[Step] {
+        self.ladders.get(&family).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether anything at all is worth trying.
+    pub fn is_hopeless(&self) -> bool {
+        let mut steps = self.ladders.values().flatten();
+        steps.all(|step| step.to_try().next().is_none())
+    }
 }
 
 /// One alternative. Its rungs are attached together, see [`Step::leader`].
@@ -116,38 +131,39 @@ pub fn plan(facts: &Facts) -> Plan {
         rung,
         excluded: blocked.clone().or(excluded),
     };
+    let memory = vec![
+        step(Rung::FentryCharge, fentry(facts, CHARGE)),
+        step(Rung::KprobeCharge, kprobe(facts, CHARGE)),
+        Step {
+            rungs: vec![
+                candidate(Rung::PerfFaults, perf(facts)),
+                candidate(
+                    Rung::TraceFilemap,
+                    tracepoint(facts, "mm_filemap_add_to_page_cache"),
+                ),
+            ],
+        },
+        step(Rung::TracePageAlloc, tracepoint(facts, "mm_page_alloc")),
+    ];
+    let inodes = vec![
+        step(
+            Rung::FentryInode,
+            fentry(facts, INODE).or_else(|| argument(facts)),
+        ),
+        step(
+            Rung::KprobeInode,
+            kprobe(facts, INODE).or_else(|| argument(facts)),
+        ),
+        Step {
+            rungs: vec![
+                candidate(Rung::TraceExt4, tracepoint(facts, "ext4_allocate_inode")),
+                candidate(Rung::TraceXfs, tracepoint(facts, "xfs_create")),
+                candidate(Rung::TraceBtrfs, tracepoint(facts, "btrfs_inode_new")),
+            ],
+        },
+    ];
     Plan {
-        memory: vec![
-            step(Rung::FentryCharge, fentry(facts, CHARGE)),
-            step(Rung::KprobeCharge, kprobe(facts, CHARGE)),
-            Step {
-                rungs: vec![
-                    candidate(Rung::PerfFaults, perf(facts)),
-                    candidate(
-                        Rung::TraceFilemap,
-                        tracepoint(facts, "mm_filemap_add_to_page_cache"),
-                    ),
-                ],
-            },
-            step(Rung::TracePageAlloc, tracepoint(facts, "mm_page_alloc")),
-        ],
-        inodes: vec![
-            step(
-                Rung::FentryInode,
-                fentry(facts, INODE).or_else(|| argument(facts)),
-            ),
-            step(
-                Rung::KprobeInode,
-                kprobe(facts, INODE).or_else(|| argument(facts)),
-            ),
-            Step {
-                rungs: vec![
-                    candidate(Rung::TraceExt4, tracepoint(facts, "ext4_allocate_inode")),
-                    candidate(Rung::TraceXfs, tracepoint(facts, "xfs_create")),
-                    candidate(Rung::TraceBtrfs, tracepoint(facts, "btrfs_inode_new")),
-                ],
-            },
-        ],
+        ladders: BTreeMap::from([(Family::Memory, memory), (Family::Inodes, inodes)]),
     }
 }
 
@@ -255,15 +271,15 @@ mod tests {
                 "raw_tp/mm_filemap_add_to_page_cache",
                 "raw_tp/mm_page_alloc",
             ];
-            assert_eq!(names(&plan.memory), memory, "{kernel}");
+            assert_eq!(names(plan.ladder(Family::Memory)), memory, "{kernel}");
             let inodes = [
                 "fentry/inode_init_owner",
                 "kprobe/inode_init_owner",
                 "raw_tp/ext4_allocate_inode",
             ];
-            assert_eq!(names(&plan.inodes), inodes, "{kernel}");
+            assert_eq!(names(plan.ladder(Family::Inodes)), inodes, "{kernel}");
             assert!(
-                reasons(&plan.inodes).contains(&Reason::NoTracepoint {
+                reasons(plan.ladder(Family::Inodes)).contains(&Reason::NoTracepoint {
                     tracepoint: "xfs_create"
                 }),
                 "{kernel}"
@@ -274,9 +290,9 @@ mod tests {
     #[test]
     fn the_host_without_kprobes_leaves_them_out_and_watches_three_file_systems() {
         let plan = plan(&recorded(HOST));
-        assert_eq!(reasons(&plan.memory), [Reason::NoKprobes]);
+        assert_eq!(reasons(plan.ladder(Family::Memory)), [Reason::NoKprobes]);
         assert_eq!(
-            names(&plan.memory)[..2],
+            names(plan.ladder(Family::Memory))[..2],
             ["fentry/page_counter_try_charge", "perf/page-faults"]
         );
         let inodes = [
@@ -285,7 +301,7 @@ mod tests {
             "raw_tp/xfs_create",
             "raw_tp/btrfs_inode_new",
         ];
-        assert_eq!(names(&plan.inodes), inodes);
+        assert_eq!(names(plan.ladder(Family::Inodes)), inodes);
     }
 
     /// Each change of one fact, and the reasons that it adds on a 6.12 guest.
@@ -339,17 +355,17 @@ mod tests {
             ),
         ];
         let whole = plan(&recorded(GUESTS[2].1));
-        let everything: Vec<_> = names(&whole.memory)
+        let everything: Vec<_> = names(whole.ladder(Family::Memory))
             .into_iter()
-            .chain(names(&whole.inodes))
+            .chain(names(whole.ladder(Family::Inodes)))
             .collect();
         for (name, change, gone) in table {
             let mut facts = recorded(GUESTS[2].1);
             change(&mut facts);
             let plan = plan(&facts);
-            let left: Vec<_> = names(&plan.memory)
+            let left: Vec<_> = names(plan.ladder(Family::Memory))
                 .into_iter()
-                .chain(names(&plan.inodes))
+                .chain(names(plan.ladder(Family::Inodes)))
                 .collect();
             for rung in gone {
                 assert!(!left.contains(rung), "{name}: {rung} is still tried");

@@ -1,13 +1,11 @@
 //! The kernel side as a [`PressureSource`]: lines become slots, distances become credits.
 
-use std::collections::BTreeMap;
-
 use eviction_ebpf::abi::{Event, Rung};
 
-use super::{Armed, Attached, Credit, Events, Mark, RingError, SlotError, SlotHandle};
+use super::{Armed, Attached, Credit, Events, Family, Mark, RingError, SlotError, SlotHandle};
 use crate::{
-    model::Timestamp,
-    ports::{Distance, PressureEvent, PressureSource, Watch},
+    model::{Signal, Timestamp},
+    ports::{Distance, Growth, PressureEvent, PressureSource},
     sys::{
         cgroup::{GroupMemoryReader, PAGE_SIZE},
         clock,
@@ -20,8 +18,24 @@ pub struct Wanted {
     pub node_memory: bool,
     /// Id of the cgroup whose memory is watched.
     pub group_memory: Option<u64>,
-    /// `st_dev` of the file system whose inodes are watched.
-    pub inodes: Option<u64>,
+    /// Signals of inodes and bytes, each with the `st_dev` of the file system that it is about.
+    pub devices: Vec<(Signal, u64)>,
+    pub pids: bool,
+}
+
+impl Wanted {
+    /// The families of hooks that this takes.
+    pub fn families(&self) -> Vec<Family> {
+        let wants = |family: &Family| match family {
+            Family::Memory => self.node_memory || self.group_memory.is_some(),
+            Family::Pids => self.pids,
+            Family::Inodes | Family::Bytes => {
+                let mut devices = self.devices.iter();
+                devices.any(|(signal, _)| Family::of(*signal) == *family)
+            }
+        };
+        Family::ALL.into_iter().filter(wants).collect()
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -36,8 +50,7 @@ pub enum OpenError {
 pub struct KernelEvents {
     attached: Attached,
     events: Events,
-    slots: [Option<ArmedSlot>; Watch::ALL.len()],
-    device: Option<u64>,
+    slots: Vec<ArmedSlot>,
     /// Reads the watched group's usage while arming, see [`SlotHandle::arm_checking`].
     group: Option<GroupMemoryReader>,
     undecodable: u64,
@@ -46,6 +59,21 @@ pub struct KernelEvents {
 struct ArmedSlot {
     handle: SlotHandle,
     mark: Mark,
+    /// Those that share this slot, because they are about the same device.
+    signals: Vec<Signal>,
+    /// The nearest line of those armed since the mark.
+    nearest: Option<(Signal, Distance)>,
+}
+
+impl ArmedSlot {
+    fn new(handle: SlotHandle, signal: Signal) -> Self {
+        Self {
+            mark: handle.begin(),
+            handle,
+            signals: vec![signal],
+            nearest: None,
+        }
+    }
 }
 
 impl KernelEvents {
@@ -55,33 +83,44 @@ impl KernelEvents {
         wanted: &Wanted,
         group: Option<GroupMemoryReader>,
     ) -> Result<Self, OpenError> {
-        let (memory, inodes) = (
-            attached.report().memory.is_attached(),
-            attached.report().inodes.is_attached(),
-        );
-        let node_memory = (memory && wanted.node_memory)
-            .then(|| attached.memory_slot(None))
-            .transpose()?;
-        let group_id = wanted.group_memory.filter(|_| memory);
-        let group_memory = group_id
-            .map(|id| attached.memory_slot(Some(id)))
-            .transpose()?;
-        let device = wanted.inodes.filter(|_| inodes);
-        let inodes = device
-            .map(|device| attached.inode_slot(device))
-            .transpose()?;
-        let events = attached.take_events()?;
-        let slots = [node_memory, group_memory, inodes].map(|slot| {
-            slot.map(|handle| ArmedSlot {
-                mark: handle.begin(),
-                handle,
-            })
-        });
+        let has = |attached: &Attached, family| attached.report().of(family).is_attached();
+        let mut slots = Vec::new();
+        let scopes = [
+            (Signal::MemoryAvailable, wanted.node_memory.then_some(None)),
+            (
+                Signal::AllocatableMemoryAvailable,
+                wanted.group_memory.map(Some),
+            ),
+        ];
+        for (signal, scope) in scopes {
+            if let Some(scope) = scope.filter(|_| has(&attached, Family::Memory)) {
+                slots.push(ArmedSlot::new(attached.memory_slot(scope)?, signal));
+            }
+        }
+        if wanted.pids && has(&attached, Family::Pids) {
+            slots.push(ArmedSlot::new(attached.forks_slot()?, Signal::PidAvailable));
+        }
+        // The device and the family of each of the slots from here on.
+        let mut watched = Vec::new();
+        let first = slots.len();
+        for (signal, device) in &wanted.devices {
+            let family = Family::of(*signal);
+            if !has(&attached, family) {
+                continue;
+            }
+            match watched.iter().position(|known| *known == (family, *device)) {
+                Some(position) => slots[first + position].signals.push(*signal),
+                None => {
+                    watched.push((family, *device));
+                    let handle = attached.device_slot(family, *device)?;
+                    slots.push(ArmedSlot::new(handle, *signal));
+                }
+            }
+        }
         Ok(Self {
+            events: attached.take_events()?,
             attached,
-            events,
             slots,
-            device,
             group,
             undecodable: 0,
         })
@@ -90,11 +129,15 @@ impl KernelEvents {
     /// What cannot be understood is counted with the lost ones.
     fn understand(&mut self, event: Result<Event, RingError>) -> Option<PressureEvent> {
         let known = event.ok().and_then(|event| {
-            let watch = self.watch_of(event.slot)?;
+            let slot = self
+                .slots
+                .iter()
+                .find(|slot| slot.handle.index() == event.slot)?;
+            let nearest = slot.nearest.map(|(signal, _)| signal);
             let rung = Rung::try_from(event.rung).ok()?;
             Some(PressureEvent {
                 time: Timestamp::from_nanos(i64::try_from(event.time_ns).unwrap_or(i64::MAX)),
-                watch,
+                signal: nearest.or(slot.signals.first().copied())?,
                 cgroup: event.cgroup_id,
                 amount: event.amount,
                 pid: event.tgid,
@@ -105,40 +148,33 @@ impl KernelEvents {
         self.undecodable += u64::from(known.is_none());
         known
     }
-
-    fn watch_of(&self, slot: u32) -> Option<Watch> {
-        let is_it = |watch: &Watch| {
-            self.slots[*watch as usize]
-                .as_ref()
-                .is_some_and(|s| s.handle.index() == slot)
-        };
-        Watch::ALL.into_iter().find(is_it)
-    }
 }
 
 impl PressureSource for KernelEvents {
     fn mark(&mut self) {
-        for slot in self.slots.iter_mut().flatten() {
+        for slot in &mut self.slots {
             slot.mark = slot.handle.begin();
+            slot.nearest = None;
         }
     }
 
-    fn arm(&mut self, watch: Watch, distance: Distance) -> Option<PressureEvent> {
-        let report = self.attached.report();
-        let rung = if watch.is_memory() {
-            report.memory.source()
-        } else {
-            report.inodes.source()
-        };
-        let Some(slot) = &mut self.slots[watch as usize] else {
-            return None;
-        };
+    fn arm(&mut self, signal: Signal, distance: Distance) -> Option<PressureEvent> {
+        let slot = self
+            .slots
+            .iter_mut()
+            .find(|slot| slot.signals.contains(&signal))?;
+        // Of several lines on one device the nearest one counts; the last of them to be armed settles it.
+        let told = slot
+            .nearest
+            .filter(|(_, before)| before.left <= distance.left);
+        let (nearest, distance) = told.unwrap_or((signal, distance));
+        slot.nearest = Some((nearest, distance));
+        let family = Family::of(signal);
         let left = u64::try_from(distance.left).unwrap_or(0);
         // Down to whole pages, but never to nothing: the line has not been crossed.
-        let units = if watch.is_memory() {
-            left / PAGE_SIZE
-        } else {
-            left
+        let units = match family {
+            Family::Memory => left / PAGE_SIZE,
+            Family::Inodes | Family::Bytes | Family::Pids => left,
         }
         .max(1);
         let credit = Credit {
@@ -150,23 +186,28 @@ impl PressureSource for KernelEvents {
         let armed = slot.handle.arm_checking(slot.mark, credit, usage_now);
         (armed == Armed::AlreadyCrossed).then(|| PressureEvent {
             time: clock::now(),
-            watch,
+            signal: nearest,
             cgroup: 0,
             amount: slot.handle.spent_since(slot.mark),
             pid: 0,
             while_arming: true,
-            rung,
+            rung: self.attached.report().of(family).source(),
         })
     }
 
-    fn disarm(&mut self, watch: Watch) {
-        if let Some(slot) = &mut self.slots[watch as usize] {
+    fn disarm(&mut self, signal: Signal) {
+        let slot = self
+            .slots
+            .iter_mut()
+            .find(|slot| slot.signals.contains(&signal));
+        // Another line on the same device may be armed.
+        if let Some(slot) = slot.filter(|slot| slot.nearest.is_none()) {
             slot.handle.disarm();
         }
     }
 
-    fn covers(&self, watch: Watch) -> bool {
-        self.slots[watch as usize].is_some()
+    fn covers(&self, signal: Signal) -> bool {
+        self.slots.iter().any(|slot| slot.signals.contains(&signal))
     }
 
     async fn next(&mut self) -> PressureEvent {
@@ -191,10 +232,16 @@ impl PressureSource for KernelEvents {
         None
     }
 
-    fn inodes_made(&mut self) -> BTreeMap<u64, u64> {
-        self.device
-            .map(|device| self.attached.inode_use(device).collect())
-            .unwrap_or_default()
+    fn growth(&mut self) -> Growth {
+        let mut growth = Growth::default();
+        for (family, consumer, grown) in self.attached.growth() {
+            match family {
+                Family::Inodes => growth.inodes.insert(consumer, grown),
+                Family::Bytes => growth.bytes.insert(consumer, grown),
+                Family::Memory | Family::Pids => None,
+            };
+        }
+        growth
     }
 
     fn lost_events(&mut self) -> u64 {

@@ -1,19 +1,36 @@
 //! What became of the plan: which rungs are in use, and why the better ones are not.
 
-use std::error::Error;
+use std::{collections::BTreeMap, error::Error};
 
 use aya::programs::ProgramError;
 use eviction_ebpf::abi::Rung;
 use serde::{Serialize, Serializer};
 
-use super::plan::Reason;
+use super::{family::Family, plan::Reason};
 
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize)]
 pub struct Report {
     /// Why no program could be loaded at all, if so.
     pub object: Option<String>,
-    pub memory: HookReport,
-    pub inodes: HookReport,
+    #[serde(flatten)]
+    families: BTreeMap<Family, HookReport>,
+}
+
+static NOTHING: HookReport = HookReport {
+    attached: Vec::new(),
+    failed: Vec::new(),
+    excluded: Vec::new(),
+};
+
+impl Report {
+    /// What came of one family's ladder.
+    pub fn of(&self, family: Family) -> &HookReport {
+        self.families.get(&family).unwrap_or(&NOTHING)
+    }
+
+    pub(super) fn of_mut(&mut self, family: Family) -> &mut HookReport {
+        self.families.entry(family).or_default()
+    }
 }
 
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize)]

@@ -127,7 +127,7 @@ pub struct Mark {
 /// What a look found: how much may still be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Credit {
-    /// Pages or inodes to the nearest threshold.
+    /// Pages, inodes, bytes or tasks to the nearest threshold.
     pub units: u64,
     /// Pages in the scope's counter (`memory.current`, `memory.usage_in_bytes`) at which the threshold is met, so that the
     /// kernel side can stay silent until then. Only for a slot with a scope.
@@ -144,9 +144,14 @@ pub enum Armed {
 
 /// How a slot's units are counted.
 pub(super) enum Counting {
-    Charges { cpus: u32 },
+    Charges {
+        cpus: u32,
+    },
     Faults(Arc<FaultSampling>),
-    Inodes { cpus: u32 },
+    /// Units that are seen one call per CPU at a time.
+    OneByOne {
+        cpus: u32,
+    },
 }
 
 /// One armable slot. Dropping it frees the slot.
@@ -215,7 +220,7 @@ impl SlotHandle {
     ) -> Armed {
         let (in_flight, look_again) = match &self.counting {
             Counting::Charges { cpus } => (InFlight::charges(*cpus), false),
-            Counting::Inodes { cpus } => (InFlight::inodes(*cpus), false),
+            Counting::OneByOne { cpus } => (InFlight::one_by_one(*cpus), false),
             Counting::Faults(sampling) => {
                 let sampling = sampling.settle(self.slot, credit.units);
                 (sampling.in_flight, sampling.look_again)

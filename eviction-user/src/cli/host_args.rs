@@ -84,6 +84,14 @@ impl Host {
         watches(&self.config.thresholds, signal)
     }
 
+    /// The signals of file systems that are to be armed, each with its device.
+    pub(super) fn devices(&self) -> Vec<(Signal, u64)> {
+        let nodefs = self.nodefs.iter();
+        nodefs
+            .map(|fs| (Signal::NodeFsInodesFree, fs.device))
+            .collect()
+    }
+
     pub(super) fn inventory(&self) -> Result<HostInventory, Failure> {
         HostInventory::open(
             self.root.clone(),

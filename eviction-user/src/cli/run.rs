@@ -49,7 +49,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         group_memory: host
             .watches(Signal::AllocatableMemoryAvailable)
             .then_some(host.root.id()),
-        inodes: host.nodefs.as_ref().map(|fs| fs.device),
+        devices: host.devices(),
+        pids: false,
     };
     let inventory = host.inventory()?;
     let engine = host.engine_config();

@@ -3,8 +3,8 @@
 use super::{Exit, Failure};
 use crate::agent::TimerOnly;
 use crate::bpf::{
-    AttachOptions, Attached, Facts, FactsOptions, HookReport, KernelEvents, LogReader, Rung,
-    Wanted, plan,
+    AttachOptions, Attached, Facts, FactsOptions, Family, HookReport, KernelEvents, LogReader,
+    Rung, Wanted, plan,
 };
 use crate::ports::Started;
 use crate::sys::cgroup::GroupMemoryReader;
@@ -53,17 +53,12 @@ pub(super) fn open(
         return Ok(Source::Timer(
             TimerOnly,
             Started {
-                memory: name,
-                inodes: name,
+                sources: sources(wanted, |_| name),
                 notes,
             },
         ));
     }
     let mut attached = attach(options);
-    let (memory_wanted, inodes_wanted) = (
-        wanted.node_memory || wanted.group_memory.is_some(),
-        wanted.inodes.is_some(),
-    );
     let report = attached.report().clone();
     let mut notes = Vec::new();
     notes.extend(
@@ -72,11 +67,10 @@ pub(super) fn open(
             .iter()
             .map(|why| format!("no eBPF program could be loaded: {why}")),
     );
-    let memory = hook_source(memory_wanted, &report.memory, "memory", &mut notes);
-    let inodes = hook_source(inodes_wanted, &report.inodes, "inode", &mut notes);
-    if !report.memory.is_attached() && memory_wanted
-        || !report.inodes.is_attached() && inodes_wanted
-    {
+    let found = sources(wanted, |family| {
+        hook_source(family, report.of(family), &mut notes)
+    });
+    if found.iter().any(|(_, source)| *source == TIMER) {
         if mode == EventsMode::Ebpf {
             return Err(Failure {
                 text: notes.join("; "),
@@ -88,12 +82,12 @@ pub(super) fn open(
             notes.join("; ")
         );
     }
+    let nothing = found.iter().all(|(_, source)| *source == TIMER);
     let how = Started {
-        memory,
-        inodes,
+        sources: found,
         notes,
     };
-    if memory == TIMER && inodes == TIMER {
+    if nothing {
         return Ok(Source::Timer(TimerOnly, how));
     }
     let log = attached.log_reader();
@@ -102,6 +96,17 @@ pub(super) fn open(
 }
 
 const TIMER: &str = "timer";
+
+/// The source of each family that is wanted.
+fn sources(
+    wanted: &Wanted,
+    mut source: impl FnMut(Family) -> &'static str,
+) -> Vec<(&'static str, &'static str)> {
+    let families = wanted.families().into_iter();
+    families
+        .map(|family| (family.name(), source(family)))
+        .collect()
+}
 
 /// What a user may say about the eBPF programs.
 #[derive(Debug, Clone, Args)]
@@ -150,30 +155,23 @@ pub(super) fn gather(options: &AttachOptions) -> Facts {
     })
 }
 
-/// The name of the rung in use; notes why there is none, if one was wanted.
-fn hook_source(
-    wanted: bool,
-    report: &HookReport,
-    hook: &str,
-    notes: &mut Vec<String>,
-) -> &'static str {
+/// The name of the rung in use; notes why there is none.
+fn hook_source(family: Family, report: &HookReport, notes: &mut Vec<String>) -> &'static str {
     if report.is_attached() {
         return report.source();
     }
-    if wanted {
-        let tried = report
-            .failed
-            .iter()
-            .map(|f| format!("{}: {}", f.rung.name(), f.error));
-        let ruled_out = report
-            .excluded
-            .iter()
-            .map(|e| format!("{}: {}", e.rung.name(), e.reason));
-        let reasons: Vec<_> = tried.chain(ruled_out).collect();
-        notes.push(format!(
-            "no {hook} events from the kernel ({})",
-            reasons.join("; ")
-        ));
-    }
+    let tried = report
+        .failed
+        .iter()
+        .map(|f| format!("{}: {}", f.rung.name(), f.error));
+    let ruled_out = report
+        .excluded
+        .iter()
+        .map(|e| format!("{}: {}", e.rung.name(), e.reason));
+    let reasons: Vec<_> = tried.chain(ruled_out).collect();
+    notes.push(format!(
+        "no events for {family} from the kernel ({})",
+        reasons.join("; ")
+    ));
     TIMER
 }

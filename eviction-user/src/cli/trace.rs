@@ -3,9 +3,9 @@
 use super::source::{self, BpfArgs};
 use super::{Exit, Failure, stop};
 use crate::agent;
-use crate::bpf::{AttachOptions, KernelEvents, Wanted};
-use crate::model::Quantity;
-use crate::ports::{Distance, PressureEvent, PressureSource, Watch};
+use crate::bpf::{AttachOptions, Family, KernelEvents, Wanted};
+use crate::model::{Quantity, Resource, Signal};
+use crate::ports::{Distance, PressureEvent, PressureSource};
 use crate::sys::cgroup::{CgroupDir, CgroupNames, GroupMemoryReader, Hierarchy, PAGE_SIZE};
 use crate::sys::clock;
 use crate::sys::filesystem::FileSystem;
@@ -78,7 +78,11 @@ pub(super) fn trace(args: &TraceArgs) -> Result<Exit, Failure> {
         wanted: Wanted {
             node_memory: group.is_none(),
             group_memory: group.as_ref().map(|(id, _)| *id),
-            inodes: nodefs.map(|fs| fs.device),
+            devices: nodefs
+                .map(|fs| (Signal::NodeFsInodesFree, fs.device))
+                .into_iter()
+                .collect(),
+            pids: false,
         },
         group: group.map(|(_, reader)| reader),
         memory_step: args.memory_step.max(PAGE_SIZE as i64),
@@ -122,18 +126,15 @@ impl Tracer {
     ) -> Result<Exit, Failure> {
         let mut attached = source::attach(options);
         let report = attached.report().clone();
-        if !report.memory.is_attached() && !report.inodes.is_attached() {
+        let sources = Family::ALL.map(|family| (family.name(), report.of(family).source()));
+        if sources.iter().all(|(_, source)| *source == "none") {
             let text = "no eBPF hook can be attached here, so there is nothing to trace; `eviction doctor` says why";
             return Err(Failure {
                 text: text.to_owned(),
                 exit: Exit::FallbackOnly,
             });
         }
-        tracing::info!(
-            memory = report.memory.source(),
-            inodes = report.inodes.source(),
-            "tracing"
-        );
+        tracing::info!(?sources, "tracing");
         let log = attached.log_reader();
         let mut events =
             KernelEvents::open(attached, &self.wanted, None).map_err(|e| Failure::runtime(&e))?;
@@ -159,13 +160,13 @@ impl Tracer {
     async fn print_all(&mut self, events: &mut KernelEvents) -> io::Result<()> {
         let mut out = io::stdout();
         events.mark();
-        Watch::ALL
+        Signal::ALL
             .into_iter()
-            .for_each(|watch| self.arm(events, watch));
+            .for_each(|signal| self.arm(events, signal));
         while self.left != Some(0) {
             let event = events.next().await;
             events.mark();
-            self.arm(events, event.watch);
+            self.arm(events, event.signal);
             let line = self.line(&event);
             // A reader that has seen enough (`| head`) is no failure.
             if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
@@ -177,30 +178,31 @@ impl Tracer {
     }
 
     /// The next line is a step away from here, wherever here is.
-    fn arm(&self, events: &mut KernelEvents, watch: Watch) {
-        let left = if watch.is_memory() {
-            self.memory_step
-        } else {
-            self.inode_step
+    fn arm(&self, events: &mut KernelEvents, signal: Signal) {
+        let left = match signal.resource() {
+            Resource::Memory | Resource::EphemeralStorage => self.memory_step,
+            Resource::Inodes | Resource::Pids => self.inode_step,
         };
         let usage = self
             .group
             .as_ref()
-            .filter(|_| watch == Watch::GroupMemory)
+            .filter(|_| signal == Signal::AllocatableMemoryAvailable)
             .and_then(|g| g.usage().ok());
         let level = usage.map(|usage| usage.saturating_add_signed(left));
         // It is armed also when a step went by meanwhile; from a new mark the count is exact again.
-        if events.arm(watch, Distance { left, level }).is_some() {
+        if events.arm(signal, Distance { left, level }).is_some() {
             events.mark();
-            events.arm(watch, Distance { left, level });
+            events.arm(signal, Distance { left, level });
         }
     }
 
     fn line(&mut self, event: &PressureEvent) -> String {
-        let kind = if event.watch.is_memory() {
-            "memory"
-        } else {
-            "inode"
+        let resource = event.signal.resource();
+        let (kind, unit) = match resource {
+            Resource::Memory => ("memory", "pages"),
+            Resource::EphemeralStorage => ("bytes", "bytes"),
+            Resource::Inodes => ("inode", "inodes"),
+            Resource::Pids => ("task", "tasks"),
         };
         let group = self
             .names
@@ -209,10 +211,12 @@ impl Tracer {
             .to_owned();
         match self.output {
             Output::Text => {
-                let amount = if event.watch.is_memory() {
-                    ByteSize::b(event.amount.saturating_mul(PAGE_SIZE)).to_string()
-                } else {
-                    event.amount.to_string()
+                let amount = match resource {
+                    Resource::Memory => {
+                        ByteSize::b(event.amount.saturating_mul(PAGE_SIZE)).to_string()
+                    }
+                    Resource::EphemeralStorage => ByteSize::b(event.amount).to_string(),
+                    Resource::Inodes | Resource::Pids => event.amount.to_string(),
                 };
                 format!("{} {kind:<6} {amount:>10} {} pid {} {group}", wall_clock(event.time), event.rung, event.pid)
             }
@@ -223,7 +227,7 @@ impl Tracer {
                 "cgroup": group,
                 "cgroup_id": event.cgroup,
                 "amount": event.amount,
-                "unit": if event.watch.is_memory() { "pages" } else { "inodes" },
+                "unit": unit,
                 "rung": event.rung,
                 "pid": event.pid,
                 "notify_us": u64::try_from(clock::elapsed_since(event.time).as_micros()).unwrap_or(u64::MAX),

@@ -7,7 +7,7 @@ use crate::model::{
     ContainerStats, FsLayout, FsStats, MemoryStats, ObservedPod, Pod, PodStats, Protection,
     Snapshot, Summary, SystemContainer, Timestamp, Uid,
 };
-use crate::ports::{Inventory, Look, LookError};
+use crate::ports::{Growth, Inventory, Look, LookError};
 use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy, protected_memory, subtree};
 use crate::sys::clock;
 use crate::sys::filesystem::{FileSystem, FileSystemUse};
@@ -156,10 +156,11 @@ impl Inventory for HostInventory {
         Ok(&self.look)
     }
 
-    fn snapshot(&mut self, inodes_made: &BTreeMap<u64, u64>) -> Snapshot {
+    fn snapshot(&mut self, growth: &Growth) -> Snapshot {
+        let made = growth.inodes_by_cgroup();
         self.refresh();
         let scanned = self.scan.as_ref().map(DirectoryScan::counts);
-        let inodes_are_counted = !inodes_made.is_empty() || scanned.is_some();
+        let inodes_are_counted = !made.is_empty() || scanned.is_some();
         let pods = self
             .members
             .iter_mut()
@@ -170,7 +171,7 @@ impl Inventory for HostInventory {
                         .and_then(|s| s.get(&member.pod.name))
                         .copied()
                         .unwrap_or(0);
-                    member.inodes_made(inodes_made).max(found)
+                    member.inodes_made(&made).max(found)
                 });
                 ObservedPod {
                     pod: Arc::clone(&member.pod),
@@ -192,11 +193,12 @@ impl Inventory for HostInventory {
 
 impl Member {
     /// What the kernel counted for this cgroup and all that were ever seen below it.
-    fn inodes_made(&mut self, made: &BTreeMap<u64, u64>) -> u64 {
+    fn inodes_made(&mut self, made: &BTreeMap<u64, i64>) -> u64 {
         let now: BTreeSet<u64> = subtree(&self.group).iter().map(CgroupDir::id).collect();
         self.ids.retain(|id| made.contains_key(id));
         self.ids.extend(now);
-        self.ids.iter().filter_map(|id| made.get(id)).sum()
+        let net: i64 = self.ids.iter().filter_map(|id| made.get(id)).sum();
+        u64::try_from(net).unwrap_or(0)
     }
 
     fn stats(&self, inodes: Option<u64>) -> Option<PodStats> {

@@ -1,7 +1,7 @@
 //! What happened beside the engine, as a recording keeps it.
 
-use crate::model::{Timestamp, Uid};
-use crate::ports::{Entry, Watch};
+use crate::model::{Signal, Timestamp, Uid};
+use crate::ports::Entry;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -15,6 +15,9 @@ pub enum Note {
         at: Timestamp,
         memory: Text,
         inodes: Text,
+        /// Family of hooks and its source, since there are more than those two.
+        #[serde(default)]
+        sources: Vec<(Text, Text)>,
         notes: Vec<String>,
     },
     Event {
@@ -82,14 +85,19 @@ impl Note {
         Some(match entry {
             Entry::Started { at, how } => Self::Started {
                 at: *at,
-                memory: how.memory.into(),
-                inodes: how.inodes.into(),
+                memory: how.source("memory").into(),
+                inodes: how.source("inodes").into(),
+                sources: how
+                    .sources
+                    .iter()
+                    .map(|(family, source)| ((*family).into(), (*source).into()))
+                    .collect(),
                 notes: how.notes.clone(),
             },
             Entry::Event { event, received } => Self::Event {
                 at: event.time,
                 received: *received,
-                watch: watch_name(event.watch).into(),
+                watch: watch_name(event.signal).into(),
                 rung: event.rung.into(),
                 cgroup: event.cgroup,
                 amount: event.amount,
@@ -149,10 +157,12 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn watch_name(watch: Watch) -> &'static str {
-    match watch {
-        Watch::NodeMemory => "node-memory",
-        Watch::GroupMemory => "group-memory",
-        Watch::Inodes => "inodes",
+/// The first three have had their names since before the others could be armed.
+fn watch_name(signal: Signal) -> &'static str {
+    match signal {
+        Signal::MemoryAvailable => "node-memory",
+        Signal::AllocatableMemoryAvailable => "group-memory",
+        Signal::NodeFsInodesFree => "inodes",
+        other => other.name(),
     }
 }

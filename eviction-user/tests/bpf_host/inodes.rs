@@ -2,7 +2,7 @@
 
 use std::{os::unix::fs::MetadataExt, time::Duration};
 
-use eviction_user::bpf::{Armed, Credit, Facts, Kind, Rung};
+use eviction_user::bpf::{Armed, Credit, Facts, Family, Kind, Rung};
 
 use crate::{
     Outcome, Verdict, attach, collect,
@@ -38,7 +38,7 @@ pub(crate) fn one_event_per_arming(facts: &Facts, rung: Rung) -> Outcome {
     let runtime = runtime()?;
     runtime.block_on(async {
         let mut events = attached.take_events()?;
-        let mut slot = attached.inode_slot(device)?;
+        let mut slot = attached.device_slot(Family::Inodes, device)?;
         let mut load = Load::start(&cgroup.inner())?;
         for round in 0..2_u32 {
             let mark = slot.begin();
@@ -80,8 +80,12 @@ pub(crate) fn one_event_per_arming(facts: &Facts, rung: Rung) -> Outcome {
                 return Err(format!("one arming, a second event: {more:?}").into());
             }
         }
-        let used: Vec<(u64, u64)> = attached.inode_use(device).collect();
-        if used != [(Cgroup::id(&cgroup.inner())?, 240)] {
+        let used: Vec<_> = attached
+            .growth()
+            .map(|(family, consumer, grown)| (family, consumer.device, consumer.cgroup, grown.net))
+            .collect();
+        let id = Cgroup::id(&cgroup.inner())?;
+        if used != [(Family::Inodes, device, id, 240)] {
             return Err(format!("240 inodes by one cgroup, booked {used:?}").into());
         }
         drop(load);

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use eviction_user::bpf::{Facts, Rung};
+use eviction_user::bpf::{Facts, Family, Rung};
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::{
@@ -54,7 +54,9 @@ pub(crate) fn the_programs_speak(facts: &Facts) -> Outcome {
     let mut speaking = None;
     for rung in Rung::ALL {
         match attach(facts, &[rung], true) {
-            Ok(attached) if attached.report().memory.is_attached() => speaking = Some(attached),
+            Ok(attached) if attached.report().of(Family::Memory).is_attached() => {
+                speaking = Some(attached)
+            }
             Ok(_) => {}
             Err(reason) => {
                 not_attached(reason)?;

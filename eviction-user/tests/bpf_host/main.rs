@@ -9,7 +9,9 @@ mod scratch;
 
 use std::process::ExitCode;
 
-use eviction_user::bpf::{AttachOptions, Attached, Events, Facts, FactsOptions, Rung, plan};
+use eviction_user::bpf::{
+    AttachOptions, Attached, Events, Facts, FactsOptions, Family, Rung, plan,
+};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// What a scenario comes to besides success.
@@ -124,16 +126,14 @@ pub(crate) fn attach(facts: &Facts, allow: &[Rung], bpf_log: bool) -> Result<Att
     };
     let attached = Attached::attach(facts, &plan, &options);
     let report = attached.report();
-    if report
-        .memory
-        .attached
+    let hooks = Family::ALL.map(|family| report.of(family));
+    if hooks
         .iter()
-        .chain(&report.inodes.attached)
+        .flat_map(|hook| &hook.attached)
         .any(|rung| allow.first() == Some(rung))
     {
         return Ok(attached);
     }
-    let hooks = [&report.memory, &report.inodes];
     let failed = hooks
         .iter()
         .flat_map(|hook| &hook.failed)

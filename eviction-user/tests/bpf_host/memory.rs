@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use eviction_user::bpf::{Armed, Attached, Credit, Event, Events, Facts, Kind, Rung, SlotHandle};
+use eviction_user::bpf::{
+    Armed, Attached, Credit, Event, Events, Facts, Family, Kind, Rung, SlotHandle,
+};
 use libtest_mimic::Failed;
 
 use crate::{
@@ -250,7 +252,8 @@ pub(crate) fn the_plan_attaches_something(facts: &Facts) -> Outcome {
             "built without eBPF, or no privilege".into(),
         ));
     }
-    if !attached.report().memory.is_attached() || !attached.report().inodes.is_attached() {
+    let attached_to = |family| attached.report().of(family).is_attached();
+    if !attached_to(Family::Memory) || !attached_to(Family::Inodes) {
         return Err(format!("{:?}", attached.report()).into());
     }
     Ok(Verdict::Passed)

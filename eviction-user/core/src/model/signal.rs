@@ -70,7 +70,8 @@ impl Signal {
         }
     }
 
-    pub(crate) const fn index(self) -> usize {
+    /// Its place in [`Self::ALL`].
+    pub const fn index(self) -> usize {
         self as usize
     }
 }

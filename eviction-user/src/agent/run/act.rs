@@ -15,8 +15,8 @@ const REMOVAL_LIMIT: Duration = Duration::from_secs(30);
 impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J> {
     /// Hands a full, fresh picture to the engine and carries out what it says.
     pub(super) fn cycle(&mut self, wake: Wake, looked: Timestamp) {
-        let made = self.source.inodes_made();
-        let snapshot = self.inventory.snapshot(&made);
+        let growth = self.source.growth();
+        let snapshot = self.inventory.snapshot(&growth);
         let now = clock::now();
         for uid in std::mem::take(&mut self.pretended) {
             self.carry_out(now, wake, looked, Input::Evicted { uid });
@@ -29,7 +29,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 return;
             }
             // A host has no images or dead containers to free first: the reading after is this one.
-            input = Input::Reclaimed(Some(Arc::new(self.inventory.snapshot(&made).summary)));
+            input = Input::Reclaimed(Some(Arc::new(self.inventory.snapshot(&growth).summary)));
         }
     }
 

@@ -3,11 +3,10 @@
 mod act;
 
 use super::{Lines, Pace};
-use crate::model::{Timestamp, Uid};
+use crate::model::{Signal, Timestamp, Uid};
 use crate::policy::Engine;
 use crate::ports::{
     Distance, Entry, Executor, Inventory, Journal, PressureEvent, PressureSource, Started, Wake,
-    Watch,
 };
 use crate::record::Recorder;
 use crate::sys::clock;
@@ -45,7 +44,7 @@ pub struct Agent<S, I, X, J> {
     settings: Settings,
     started: Timestamp,
     next_cycle: Timestamp,
-    distances: [Option<Distance>; Watch::ALL.len()],
+    distances: [Option<Distance>; Signal::ALL.len()],
     removing: Vec<Removing>,
     /// Victims of a dry run. The engine hears that they are gone when the next cycle is due, so that it
     /// decides once a cycle, as it would if each of them made no difference.
@@ -99,7 +98,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             settings,
             started: now,
             next_cycle: now,
-            distances: [None; Watch::ALL.len()],
+            distances: [None; Signal::ALL.len()],
             removing: Vec::new(),
             pretended: Vec::new(),
             next_id: 1,
@@ -167,9 +166,9 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         let (taken, newly_met) = match self.inventory.look() {
             Ok(look) => {
                 let observations = self.engine.config().settings.observe(&look.summary);
-                for watch in Watch::ALL {
-                    self.distances[watch as usize] =
-                        self.lines.distance(watch, look, &observations);
+                for signal in Signal::ALL {
+                    self.distances[signal.index()] =
+                        self.lines.distance(signal, look, &observations);
                 }
                 (look.taken, self.lines.newly_met(&observations))
             }
@@ -204,7 +203,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
     }
 
     fn blind(&mut self, reason: String) {
-        self.distances = [None; Watch::ALL.len()];
+        self.distances = [None; Signal::ALL.len()];
         if self.blind_because.as_ref() != Some(&reason) {
             self.tell(Entry::LookFailed {
                 reason: reason.clone(),
@@ -224,16 +223,16 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
     fn arm(&mut self) -> Turn {
         let at = clock::between(self.started, clock::now());
         let mut turn = Turn::Armed;
-        for watch in Watch::ALL {
-            match self.distances[watch as usize] {
+        for signal in Signal::ALL {
+            match self.distances[signal.index()] {
                 Some(distance) if distance.left > 0 => {
-                    self.pace.observe(watch, distance.left, at);
-                    if let Some(event) = self.source.arm(watch, distance) {
+                    self.pace.observe(signal, distance.left, at);
+                    if let Some(event) = self.source.arm(signal, distance) {
                         turn = Turn::CrossedMeanwhile(event);
                     }
                 }
                 // Crossed already: more events would say nothing new. The way back is found by the heartbeat.
-                _ => self.source.disarm(watch),
+                _ => self.source.disarm(signal),
             }
         }
         turn
@@ -247,14 +246,14 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 .deadline()
                 .map_or(self.next_cycle, |d| d.min(self.next_cycle)),
         );
-        let look = Watch::ALL
+        let look = Signal::ALL
             .into_iter()
             .filter(|_| self.settings.look_between)
-            .filter_map(|watch| {
-                let distance = self.distances[watch as usize]?;
+            .filter_map(|signal| {
+                let distance = self.distances[signal.index()]?;
                 Some(
                     self.pace
-                        .wait(watch, distance.left, self.source.covers(watch)),
+                        .wait(signal, distance.left, self.source.covers(signal)),
                 )
             })
             .min()

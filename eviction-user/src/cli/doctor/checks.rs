@@ -1,7 +1,7 @@
 //! The examination itself: every check is a fact with its fix.
 
 use super::Findings;
-use crate::bpf::{AttachOptions, Attached, HookReport, Lockdown, Plan, Reason, plan};
+use crate::bpf::{AttachOptions, Attached, Family, HookReport, Lockdown, Reason, Step, plan};
 use crate::cli::source;
 use crate::sys::cgroup::{CgroupDir, Hierarchy, Version};
 use crate::sys::pidfd;
@@ -28,7 +28,7 @@ pub(super) enum State {
 
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Check {
-    /// What it is for: memory events, inode events, kill, fast thread, node.
+    /// What it is for: events of a family, kill, fast thread, node.
     pub(super) area: &'static str,
     pub(super) item: String,
     pub(super) state: State,
@@ -54,33 +54,36 @@ pub(super) fn examine(options: &AttachOptions) -> Findings {
             ),
         });
     }
-    checks.extend(hook("memory events", &plan, &report.memory, |plan| {
-        &plan.memory
-    }));
-    checks.extend(hook("inode events", &plan, &report.inodes, |plan| {
-        &plan.inodes
-    }));
+    for family in Family::ALL {
+        let area = events_of(family);
+        checks.extend(hook(area, plan.ladder(family), report.of(family)));
+    }
     checks.push(lockdown(facts.lockdown));
     checks.extend(kill());
     checks.extend(fast_thread());
     checks.extend(node());
     Findings {
         kernel: facts.kernel.clone(),
-        memory: report.memory.source(),
-        inodes: report.inodes.source(),
+        sources: Family::ALL
+            .map(|family| (family.name(), report.of(family).source()))
+            .into(),
         checks,
         facts,
     }
 }
 
+const fn events_of(family: Family) -> &'static str {
+    match family {
+        Family::Memory => "memory events",
+        Family::Inodes => "inode events",
+        Family::Bytes => "disk space events",
+        Family::Pids => "task events",
+    }
+}
+
 /// Each rung of a hook's ladder, best first.
-fn hook(
-    area: &'static str,
-    plan: &Plan,
-    report: &HookReport,
-    ladder: fn(&Plan) -> &Vec<crate::bpf::Step>,
-) -> Vec<Check> {
-    let rungs = ladder(plan).iter().flat_map(|step| &step.rungs);
+fn hook(area: &'static str, ladder: &[Step], report: &HookReport) -> Vec<Check> {
+    let rungs = ladder.iter().flat_map(|step| &step.rungs);
     rungs
         .map(|candidate| {
             let rung = candidate.rung;

@@ -6,11 +6,12 @@ mod print;
 
 use super::source::BpfArgs;
 use super::{Exit, Failure};
-use crate::bpf::Facts;
+use crate::bpf::{Facts, Family};
 use crate::telemetry::record::Output;
 use checks::Check;
 use clap::Args;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
@@ -25,9 +26,9 @@ pub(super) struct DoctorArgs {
 #[derive(Debug, Serialize)]
 struct Findings {
     kernel: String,
-    /// What memory and inode events will come from; `none` means the timer.
-    memory: &'static str,
-    inodes: &'static str,
+    /// What each family's events will come from; `none` means the timer.
+    #[serde(flatten)]
+    sources: BTreeMap<&'static str, &'static str>,
     checks: Vec<Check>,
     facts: Facts,
 }
@@ -52,7 +53,7 @@ impl Findings {
             .any(|check| check.state == checks::State::NoPrivilege)
         {
             Exit::Privilege
-        } else if self.memory == "none" {
+        } else if self.sources.get(Family::Memory.name()) == Some(&"none") {
             Exit::FallbackOnly
         } else {
             Exit::Good

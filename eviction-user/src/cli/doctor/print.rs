@@ -5,8 +5,9 @@ use super::checks::State;
 
 pub(super) fn text(findings: &Findings) {
     println!("kernel {}", findings.kernel);
-    println!("memory events from: {}", source(findings.memory));
-    println!("inode events from:  {}", source(findings.inodes));
+    for (family, rung) in &findings.sources {
+        println!("events for {:<7} from: {}", family, source(rung));
+    }
     let mut area = "";
     for check in &findings.checks {
         if check.area != area {

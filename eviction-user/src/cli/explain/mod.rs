@@ -10,11 +10,11 @@ use super::table::print;
 use super::{Exit, Failure};
 use crate::model::{Signal, Snapshot};
 use crate::policy::Engine;
-use crate::ports::Inventory;
+use crate::ports::{Growth, Inventory};
 use crate::telemetry::record::Output;
 use clap::Args;
 use report::Report;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 #[derive(Debug, Args)]
 pub(super) struct ExplainArgs {
@@ -30,7 +30,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     let mut inventory = host.inventory()?;
     inventory.look().map_err(|e| Failure::runtime(&e))?;
     // The kernel's counters run only while `eviction run` does.
-    let snapshot = inventory.snapshot(&BTreeMap::new());
+    let snapshot = inventory.snapshot(&Growth::default());
     let engine = Engine::new(host.engine_config());
     let counted: BTreeSet<&str> = host
         .config

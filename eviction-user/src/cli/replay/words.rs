@@ -80,11 +80,26 @@ fn hold_text(hold: &Hold) -> String {
 pub(super) fn note(note: &Note) -> (Option<Timestamp>, String) {
     match note {
         Note::Started {
-            at, memory, inodes, ..
-        } => (
-            Some(*at),
-            format!("started; memory events: {memory}, inode events: {inodes}"),
-        ),
+            at,
+            memory,
+            inodes,
+            sources,
+            ..
+        } => {
+            // Recordings from before there were more than two families name only these.
+            let known = if sources.is_empty() {
+                vec![format!("memory: {memory}"), format!("inodes: {inodes}")]
+            } else {
+                sources
+                    .iter()
+                    .map(|(family, source)| format!("{family}: {source}"))
+                    .collect()
+            };
+            (
+                Some(*at),
+                format!("started; events from {}", known.join(", ")),
+            )
+        }
         Note::Event {
             at, rung, amount, ..
         } => (Some(*at), format!("event from {rung}, {amount} spent")),

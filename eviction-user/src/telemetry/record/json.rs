@@ -6,6 +6,7 @@ use crate::ports::Entry;
 use crate::sys::cgroup::CgroupNames;
 use crate::sys::clock;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 pub(super) fn object(entry: &Entry, names: &mut CgroupNames) -> Value {
     match entry {
@@ -13,8 +14,9 @@ pub(super) fn object(entry: &Entry, names: &mut CgroupNames) -> Value {
             "record": "started",
             "t_ns": at.as_nanos(),
             "time": wall_clock(*at),
-            "memory": how.memory,
-            "inodes": how.inodes,
+            "memory": how.source("memory"),
+            "inodes": how.source("inodes"),
+            "sources": how.sources.iter().copied().collect::<BTreeMap<_, _>>(),
             "notes": how.notes,
         }),
         Entry::Event { event, received } => json!({
@@ -22,7 +24,7 @@ pub(super) fn object(entry: &Entry, names: &mut CgroupNames) -> Value {
             "t_ns": event.time.as_nanos(),
             "time": wall_clock(event.time),
             "rung": event.rung,
-            "watch": format!("{:?}", event.watch),
+            "signal": event.signal.name(),
             "cgroup": names.name(event.cgroup),
             "cgroup_id": event.cgroup,
             "amount": event.amount,

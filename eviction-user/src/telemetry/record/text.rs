@@ -12,9 +12,13 @@ pub(super) fn line(entry: &Entry, names: &mut CgroupNames) -> String {
         |at: Timestamp, what: &str, rest: String| format!("{} {what:<12} {rest}", wall_clock(at));
     match entry {
         Entry::Started { at, how } => {
+            let sources = how
+                .sources
+                .iter()
+                .map(|(family, source)| format!("{family}: {source}"));
             let mut said = format!(
-                "watching; memory events: {}, inode events: {}",
-                how.memory, how.inodes
+                "watching; events from {}",
+                sources.collect::<Vec<_>>().join(", ")
             );
             for note in &how.notes {
                 said.push_str(&format!("\n{:40} note: {note}", ""));
@@ -132,11 +136,12 @@ fn state(action: &Action) -> String {
 }
 
 fn event_text(event: &PressureEvent, received: Timestamp, names: &mut CgroupNames) -> String {
-    let amount = if event.watch.is_memory() {
+    let amount = match event.signal.resource() {
         // Pages are 4 KiB on every architecture that we build for.
-        format!("{} charged since armed", ByteSize::kib(event.amount * 4))
-    } else {
-        format!("{} inodes made since armed", event.amount)
+        Resource::Memory => format!("{} charged since armed", ByteSize::kib(event.amount * 4)),
+        Resource::EphemeralStorage => format!("{} used since armed", ByteSize::b(event.amount)),
+        Resource::Inodes => format!("{} inodes made since armed", event.amount),
+        Resource::Pids => format!("{} tasks started since armed", event.amount),
     };
     if event.while_arming {
         return format!("{}, {amount}, found while arming", event.rung);
