@@ -5,9 +5,10 @@
 //!    ([`host`]), 8. the outcome goes back to the engine.
 //!
 //! Imports go downwards only: `model` < `policy`, `ports` < `sys` < `host`, `bpf` < `record`, `telemetry` <
-//! `agent` < `config` < `cli` (checked by `cargo xtask check`).
+//! `agent` < `bench`, `config` < `cli` (checked by `cargo xtask check`).
 
 pub mod agent;
+pub mod bench;
 pub mod bpf;
 pub mod cli;
 pub mod config;

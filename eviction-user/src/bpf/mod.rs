@@ -17,6 +17,7 @@ mod plan;
 mod pressure;
 mod report;
 mod ring;
+mod run_stats;
 mod slots;
 
 pub use attach::{AttachOptions, Attached, SlotError};
@@ -31,4 +32,5 @@ pub use plan::{Candidate, Plan, Reason, Step, plan};
 pub use pressure::{KernelEvents, OpenError, Wanted};
 pub use report::{Exclusion, Failure, HookReport, Report};
 pub use ring::{DropCounts, Events, RingError};
+pub use run_stats::{ProgramRuns, RunStats};
 pub use slots::{Armed, Credit, Mark, ShareError, SlotHandle};

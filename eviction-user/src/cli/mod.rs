@@ -1,5 +1,6 @@
 //! The command line: parses, wires the adapters, reports. Exit codes are in [`exit`].
 
+mod bench;
 mod config;
 mod doctor;
 mod eviction_args;
@@ -52,6 +53,8 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Checks, shows and imports configuration files.
     Config(config::ConfigArgs),
+    /// Measures what the kernel side is worth on this machine, and what it costs.
+    Bench(bench::BenchArgs),
 }
 
 /// Runs the program with the arguments of this process.
@@ -77,6 +80,7 @@ pub fn main() -> Exit {
             Command::Doctor(args) => doctor::doctor(&args),
             Command::Explain(args) => explain::explain(&args),
             Command::Config(args) => config::config(&args),
+            Command::Bench(args) => bench::bench(&args),
         });
     match done {
         Ok(exit) => exit,

@@ -1,5 +1,6 @@
 //! Suite `host`: the built program on this machine, natively.
 
+mod bench;
 mod command_line;
 mod config;
 mod explain;
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
     let mut cases: Vec<Case> = Vec::new();
     cases.extend(program::cases());
     cases.extend(command_line::cases());
+    cases.extend(bench::cases());
     cases.extend(config::cases());
     cases.extend(explain::cases());
     cases.extend(observe::cases());

@@ -45,6 +45,7 @@ pub(super) const TREES: [Tree; 2] = [
                 "agent",
                 &["model", "policy", "ports", "sys", "record", "telemetry"],
             ),
+            layer("bench", &["model", "ports", "sys", "bpf", "agent"]),
             // Adapters: the types of their settings.
             layer("config", &["model", "policy", "host", "bpf", "kube", "cri"]),
             layer(
@@ -61,6 +62,7 @@ pub(super) const TREES: [Tree; 2] = [
                     "record",
                     "telemetry",
                     "agent",
+                    "bench",
                     "config",
                     "ebpf",
                 ],

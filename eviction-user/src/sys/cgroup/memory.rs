@@ -9,6 +9,14 @@ const NO_LIMIT: u64 = 1 << 62;
 /// Pages are 4 KiB on every architecture that we build for.
 pub const PAGE_SIZE: u64 = 4096;
 
+/// The file with the counter that charging moves.
+pub fn usage_file(version: Version) -> &'static str {
+    match version {
+        Version::V1 => "memory.usage_in_bytes",
+        Version::V2 => "memory.current",
+    }
+}
+
 /// One reading, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupMemory {
@@ -38,12 +46,12 @@ pub struct GroupMemoryReader {
 
 impl GroupMemoryReader {
     pub fn open(group: &CgroupDir, version: Version) -> Result<Self, ReadError> {
-        let (usage, limit) = match version {
-            Version::V1 => ("memory.usage_in_bytes", "memory.limit_in_bytes"),
-            Version::V2 => ("memory.current", "memory.max"),
+        let limit = match version {
+            Version::V1 => "memory.limit_in_bytes",
+            Version::V2 => "memory.max",
         };
         Ok(Self {
-            usage: group.reader(usage)?,
+            usage: group.reader(usage_file(version))?,
             stat: group.reader("memory.stat")?,
             limit: group.reader(limit)?,
             version,

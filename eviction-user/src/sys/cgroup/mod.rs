@@ -15,6 +15,8 @@ pub use dying::DyingCgroups;
 pub use file_pages::FilePages;
 pub use hierarchy::{Hierarchy, Version};
 pub use index::{CgroupIndex, Change};
-pub use memory::{GroupMemory, GroupMemoryReader, PAGE_SIZE, oom_kills, protected_memory};
+pub use memory::{
+    GroupMemory, GroupMemoryReader, PAGE_SIZE, oom_kills, protected_memory, usage_file,
+};
 pub use names::{CgroupNames, ChangeFeed};
 pub use walk::subtree;

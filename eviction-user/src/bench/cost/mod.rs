@@ -1,0 +1,179 @@
+//! What do the hooks cost those who run into them? Loops of a node's daily work, each timed with and without an
+//! `eviction run` whose lines are armed, in turns; and what the kernel counts of each program's runs.
+
+mod pairs;
+mod programs;
+
+pub use pairs::Pairs;
+pub use programs::{Computed, Runs, computed_fentry_share};
+
+use super::helper::{Answer, Helper, Loop, Task};
+use super::product::Product;
+use super::scratch::Scratch;
+use super::{BenchError, Stop};
+use crate::sys::cgroup::Hierarchy;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub pairs: u64,
+    /// How long one loop is to take.
+    pub loop_time: Duration,
+    /// A directory on the file system whose inodes are watched, for the files that the loops make.
+    pub directory: PathBuf,
+    /// More arguments for `eviction run`.
+    pub run_args: Vec<String>,
+}
+
+/// What is done in a loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    PageFaults,
+    CreateFiles,
+    Writes,
+    Forks,
+}
+
+impl Work {
+    pub const ALL: [Self; 4] = [
+        Self::PageFaults,
+        Self::CreateFiles,
+        Self::Writes,
+        Self::Forks,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PageFaults => "page-faults",
+            Self::CreateFiles => "file-creation",
+            Self::Writes => "4k-writes",
+            Self::Forks => "forks",
+        }
+    }
+
+    /// So many at first, to find out how long one takes, and at most so many: what the loops leave behind has to stay
+    /// small beside the node.
+    fn bounds(self) -> (u64, u64) {
+        match self {
+            Self::PageFaults => (4096, 131_072),
+            Self::CreateFiles => (200, 20_000),
+            Self::Writes => (1024, 32_768),
+            Self::Forks => (50, 5_000),
+        }
+    }
+
+    fn times(self, count: u64, directory: &Path) -> Loop {
+        let directory = directory.to_owned();
+        match self {
+            Self::PageFaults => Loop::PageFaults { count },
+            Self::CreateFiles => Loop::CreateFiles { directory, count },
+            Self::Writes => Loop::Writes { directory, count },
+            Self::Forks => Loop::Forks { count },
+        }
+    }
+}
+
+/// The whole measurement.
+#[derive(Debug)]
+pub struct Cost {
+    /// The hooks in use while the pairs were taken: memory and inodes.
+    pub memory: String,
+    pub inodes: String,
+    pub pairs: Vec<Pairs>,
+    pub programs: Vec<Runs>,
+}
+
+pub fn run(settings: &Settings, hierarchy: &Hierarchy, stop: &Stop) -> Result<Cost, BenchError> {
+    let mut bench = Bench::open(settings, hierarchy)?;
+    let (memory, inodes) = bench.rungs()?;
+    Ok(Cost {
+        memory,
+        inodes,
+        pairs: pairs::measure(&mut bench, settings.pairs, stop)?,
+        programs: programs::measure(&mut bench, stop)?,
+    })
+}
+
+/// Who does the loops, and what watches it.
+struct Bench<'a> {
+    settings: &'a Settings,
+    worker: Helper,
+    scratch: Scratch,
+    folder: Folder,
+}
+
+impl<'a> Bench<'a> {
+    fn open(settings: &'a Settings, hierarchy: &Hierarchy) -> Result<Self, BenchError> {
+        let mut scratch = Scratch::create(hierarchy, None)?;
+        let cgroups = scratch.add("worker")?;
+        Ok(Self {
+            settings,
+            worker: Helper::start(&cgroups)?,
+            folder: Folder::make(&settings.directory)?,
+            scratch,
+        })
+    }
+
+    /// An `eviction run` with its lines armed, far from each of them.
+    fn armed(&self, more: &[String]) -> Result<Product, BenchError> {
+        let mut args = vec![
+            format!("--root={}", self.scratch.root().path().display()),
+            "--eviction-hard=memory.available<1%,nodefs.inodesFree<1%".to_owned(),
+            format!("--nodefs={}", self.folder.0.display()),
+            // Whatever it should find: there is nothing to be gained here by killing.
+            "--dry-run".to_owned(),
+        ];
+        args.extend(more.iter().cloned());
+        Product::start(&args)
+    }
+
+    fn rungs(&self) -> Result<(String, String), BenchError> {
+        let product = self.armed(&self.settings.run_args)?;
+        Ok((product.rung("memory"), product.rung("inodes")))
+    }
+
+    /// Nanoseconds for `count` times.
+    fn time(&mut self, work: Work, count: u64) -> Result<f64, BenchError> {
+        match self
+            .worker
+            .ask(&Task::Loop(work.times(count, &self.folder.0)))?
+        {
+            Answer::Took(nanos) => Ok(nanos as f64),
+            other => Err(BenchError::Helper(format!("{other:?}"))),
+        }
+    }
+
+    /// How many times take as long as one loop is to take.
+    fn calibrate(&mut self, work: Work) -> Result<u64, BenchError> {
+        let (first, most) = work.bounds();
+        let each = self.time(work, first)? / first as f64;
+        let wanted = self.settings.loop_time.as_nanos() as f64 / each;
+        Ok((wanted as u64).clamp(first, most))
+    }
+}
+
+/// A directory of our own, gone when dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn make(parent: &Path) -> Result<Self, BenchError> {
+        let path = parent.join(format!("eviction-bench-{}", std::process::id()));
+        match std::fs::create_dir(&path) {
+            Ok(()) => Ok(Self(path)),
+            Err(source) => Err(BenchError::File {
+                what: "make the directory",
+                path,
+                source,
+            }),
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            tracing::warn!(path = %self.0.display(), %error, "it cannot be removed; remove it by hand");
+        }
+    }
+}
