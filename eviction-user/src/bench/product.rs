@@ -68,6 +68,12 @@ impl Product {
             .to_owned()
     }
 
+    /// Is this hook the first of its family?
+    pub(super) fn uses(&self, rung: &str) -> bool {
+        let sources = self.started["sources"].as_object();
+        sources.is_some_and(|sources| sources.values().any(|source| source == rung))
+    }
+
     /// The next record of that kind.
     pub(super) fn wait_for(
         &mut self,

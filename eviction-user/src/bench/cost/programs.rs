@@ -27,7 +27,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, stop: &Stop) -> Result<Vec<Runs>, B
     for rung in Rung::ALL {
         let others: BTreeSet<u32> = stats.programs().into_keys().collect();
         let product = bench.armed(&[format!("--rungs={}", rung.name())])?;
-        if product.rung("memory") != rung.name() && product.rung("inodes") != rung.name() {
+        if !product.uses(rung.name()) {
             continue;
         }
         for work in Work::ALL {
