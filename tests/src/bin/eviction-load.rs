@@ -1,7 +1,7 @@
 //! A workload for tests and the demo: joins a cgroup, then uses up memory or inodes.
 
 use clap::{Parser, Subcommand};
-use eviction_tests::load::{Progress, hog, hold, make_inodes};
+use eviction_tests::load::{Progress, hog, hold, make_inodes, read_again};
 use std::io;
 use std::path::PathBuf;
 
@@ -24,6 +24,12 @@ enum Load {
     Hold { bytes: u64 },
     /// Takes memory at a rate in bytes a second; 0 = as fast as it goes.
     Hog { bytes: u64, rate: u64 },
+    /// Reads the start of a file again and again, then stays.
+    Read {
+        file: PathBuf,
+        bytes: u64,
+        passes: u64,
+    },
     /// Makes empty files at a rate a second; 0 = as fast as it goes.
     Inodes { dir: PathBuf, count: u64, rate: u64 },
 }
@@ -37,6 +43,11 @@ fn main() -> io::Result<()> {
     match args.load {
         Load::Hold { bytes } => hold(bytes, progress.page())?,
         Load::Hog { bytes, rate } => hog(bytes, rate, progress.page())?,
+        Load::Read {
+            file,
+            bytes,
+            passes,
+        } => read_again(&file, bytes, passes, progress.page())?,
         Load::Inodes { dir, count, rate } => make_inodes(&dir, count, rate, progress.page())?,
     };
     Ok(())

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 use eviction_tests::scenario::demo::{Demo, inode_faults, is_timer, memory_faults, right_victim};
-use eviction_tests::scenario::{Events, InodeStory, MemoryStory, Programs, interrupt};
+use eviction_tests::scenario::{Events, InodeStory, MemoryStory, Programs, cache, interrupt};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,6 +31,8 @@ enum Story {
         #[command(flatten)]
         how: How,
     },
+    /// Page cache that is in use, and a hog: cases 14 and 15. The file (or disk) has 96 MiB or more.
+    GuestCache { file: PathBuf },
     /// An inode hog in an emulated guest, on a ready ext4 image.
     GuestInodes {
         image: PathBuf,
@@ -100,6 +102,10 @@ fn main() -> anyhow::Result<ExitCode> {
             }
             faults.extend(wrong_source(&outcome.source, &how.expect_source));
             (serde_json::to_value(&outcome)?, faults)
+        }
+        Story::GuestCache { file } => {
+            let outcome = cache::run(&programs, &file, 30 << 20)?;
+            (serde_json::to_value(&outcome)?, outcome.faults())
         }
         Story::GuestInodes { image, how } => {
             let outcome = InodeStory::guest(image, how.events()).run(&programs)?;

@@ -1,13 +1,15 @@
-//! Load generators: processes that use up memory or inodes at a set rate, and tell through a shared
+//! Load generators: processes that use up memory, page cache or inodes at a set rate, and tell through a shared
 //! page how far they came, also after they were killed.
 
 mod inodes;
 mod memory;
 mod progress;
+mod read;
 
 pub use inodes::make_inodes;
 pub use memory::{hog, hold};
 pub use progress::{Progress, ProgressPage};
+pub use read::read_again;
 
 use nix::time::{ClockId, clock_gettime};
 

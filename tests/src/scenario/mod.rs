@@ -1,6 +1,7 @@
 //! The stories that the demo, the host suite and the guests share: real cgroups, real loads, the real
 //! `eviction` binary, and an oracle that reads the kernel's own files.
 
+pub mod cache;
 pub mod demo;
 mod disk;
 mod evictor;

@@ -101,6 +101,16 @@ impl TestTree {
         .ok()
     }
 
+    /// Bytes of active file pages.
+    pub fn active_file(&self) -> Result<u64> {
+        let key = if self.v2 {
+            "active_file"
+        } else {
+            "total_active_file"
+        };
+        keyed_line(&self.root().join("memory.stat"), key)
+    }
+
     /// How often the OOM killer has struck anywhere in the tree.
     pub fn oom_kills(&self) -> Result<u64> {
         if self.v2 {
@@ -191,13 +201,17 @@ fn pids(group: &Path) -> Vec<i32> {
 }
 
 fn oom_kill_line(file: &Path) -> Result<u64> {
+    keyed_line(file, "oom_kill")
+}
+
+fn keyed_line(file: &Path, key: &str) -> Result<u64> {
     let content =
         fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let line = content
+    let value = content
         .lines()
-        .find_map(|line| line.strip_prefix("oom_kill "));
-    let Some(count) = line else {
-        bail!("{} has no oom_kill line", file.display())
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+    let Some(value) = value else {
+        bail!("{} has no {key} line", file.display())
     };
-    Ok(count.parse()?)
+    Ok(value.parse()?)
 }

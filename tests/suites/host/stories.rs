@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use eviction_tests::scenario::demo::{inode_faults, is_timer, memory_faults, right_victim};
-use eviction_tests::scenario::{Events, InodeStory, MemoryStory, Programs, TestTree, wait_until};
+use eviction_tests::scenario::{
+    Events, InodeStory, MemoryStory, Programs, TestTree, cache, wait_until,
+};
 use eviction_tests::suite::{self, Case, Outcome};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -23,6 +25,10 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "Ctrl-C in the middle of the demo leaves nothing behind",
             interrupted,
+        ),
+        Case::new(
+            "case 14: page cache in use evicts by the kubelet's figure, not by the reclaim-aware one",
+            page_cache,
         ),
         Case::new("without eBPF a slow inode hog dies in time", slow_inodes),
     ]
@@ -92,6 +98,17 @@ fn slow_inodes() -> Result<Outcome> {
         faults.push(format!("{outcome:?}"));
     }
     judged(faults, format!("{} inodes free", outcome.inodes_free))
+}
+
+fn page_cache() -> Result<Outcome> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("data");
+    std::fs::File::create(&file)?.set_len(cache::FILE)?;
+    let outcome = cache::run(&programs()?, &file, 100 << 20)?;
+    judged(
+        outcome.faults(),
+        format!("the hog held {} MiB", outcome.hog_bytes >> 20),
+    )
 }
 
 fn interrupted() -> Result<()> {
