@@ -5,8 +5,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use eviction_tests::scenario::{Evictor, Programs, TestTree};
-use eviction_tests::suite::{self, Case};
+use eviction_tests::scenario::{Evictor, Programs, TestTree, Workload};
+use eviction_tests::suite::{self, Case, Outcome};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -35,6 +35,14 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "run takes its thresholds from our own file, and flags win",
             run_with_a_file,
+        ),
+        Case::new(
+            "an addition that is turned on holds evictions back and says why",
+            run_held_back,
+        ),
+        Case::new(
+            "a guard that cannot see on this machine is refused with exit code 2",
+            blind_guard,
         ),
         Case::new(
             "run with a wrong file is refused and nothing starts",
@@ -260,4 +268,43 @@ fn run_refuses() -> Result<()> {
         bail!("{code:?}: {said}{error}");
     }
     Ok(())
+}
+
+fn run_held_back() -> Result<()> {
+    // Always met; without the cap the one workload would go.
+    let body = format!(
+        "{OWN}evictionHard:\n  allocatableMemory.available: 1Gi\nmaxEvictionsPerHour: 0\nmonitoringInterval: 100ms\n"
+    );
+    let files = Files::new(&[("f.yaml", &body)])?;
+    let tree = TestTree::create("held", 64 << 20)?;
+    let programs = Programs::in_folder(&suite::programs()?);
+    let hold = ["hold", "1048576"];
+    let mut calm = Workload::start(&programs, &tree, files.0.path(), "calm", &hold, 0)?;
+    calm.reaches(1 << 20, Duration::from_secs(30))?;
+    let arguments = run_arguments(&tree, &files.path("f.yaml"));
+    let mut evictor = Evictor::start(&programs, &arguments)?;
+    let held = evictor.wait_for("held-back", Duration::from_secs(30))?;
+    if held.text("reason") != "hourly-cap" || !held.text("message").contains("0 evictions an hour")
+    {
+        bail!("{held:?}");
+    }
+    if evictor.of_kind("decision").count() > 0 || !calm.is_alive() {
+        bail!("somebody went all the same: {:?}", evictor.seen);
+    }
+    Ok(())
+}
+
+fn blind_guard() -> Result<Outcome> {
+    let body = format!("{OWN}evictionHard:\n  memory.available: 1Mi\nmaximumDyingCgroups: 1000\n");
+    let files = Files::new(&[("f.yaml", &body)])?;
+    let tree = TestTree::create("guard", 64 << 20)?;
+    if tree.is_v2() {
+        return Ok(Outcome::Skipped("cgroup v2 tells it".to_owned()));
+    }
+    let root = format!("--root={}", tree.root().display());
+    let (code, _, error) = files.eviction(&["run", "--platform=host", &root, "--config=f.yaml"])?;
+    if code != Some(2) || !error.contains("maximumDyingCgroups: cgroup v1 does not tell") {
+        bail!("{code:?}: {error}");
+    }
+    Ok(Outcome::Passed)
 }

@@ -61,6 +61,30 @@ cache() {
     [ ! -e $lru ] || echo n >$lru || return 1
     eviction-scenario guest-cache /dev/vdd
 }
+# A file in tmpfs keeps the removed cgroup that was charged for it.
+dying() {
+    config=/tmp/dying.yaml
+    printf 'apiVersion: eviction.dev/v1alpha1\nkind: EvictionConfiguration\nmaximumDyingCgroups: 0\nevictionHard: {memory.available: 1Ti}\n' >$config
+    run="eviction run --platform=host --root=$GROUP/held --config=$config --events=timer --dry-run"
+    mkdir $GROUP/held $GROUP/held/calm
+    if [ $GROUP = /sys/fs/cgroup/memory ]; then
+        $run 2>/tmp/refused && return 1
+        has "cgroup v1 does not tell" /tmp/refused
+        return
+    fi
+    mkdir $GROUP/dead
+    sh -c "echo \$\$ >$GROUP/dead/cgroup.procs && dd if=/dev/zero of=/dev/shm/kept bs=64k count=16" 2>/dev/null
+    rmdir $GROUP/dead
+    dying=$(sed -n 's/^nr_dying_descendants //p' $GROUP/cgroup.stat)
+    [ $dying -gt 0 ] || { echo "no dying cgroup"; return 1; }
+    eviction explain --platform=host --root=$GROUP/held --eviction-hard='memory.available<1Mi' --output=json >/tmp/explained || return 1
+    has "\"dying_cgroups\":[1-9]" /tmp/explained || return 1
+    $run >/tmp/held & runner=$!
+    for i in $(seq 100); do grep -q held-back /tmp/held && break; sleep 0.2; done
+    kill $runner; wait $runner
+    rm /dev/shm/kept
+    has "removed cgroups still hold memory, 0 are allowed" /tmp/held
+}
 GROUP=/sys/fs/cgroup; [ -d /sys/fs/cgroup/memory ] && GROUP=/sys/fs/cgroup/memory
 step "the guest is whole" whole
 step "doctor" doctor
@@ -70,6 +94,7 @@ step "its recording replays" replay
 step "memory by kprobe" eviction-scenario guest-memory --rungs kprobe/page_counter_try_charge --expect-source kprobe/page_counter_try_charge
 step "memory without eBPF" eviction-scenario guest-memory --timer --expect-source timer
 step "cases 14 and 15, page cache in use" cache
+step "case 18, dying cgroups" dying
 step "inodes by fentry" eviction-scenario guest-inodes /dev/vda --expect-source fentry/inode_init_owner
 step "inodes by kprobe" eviction-scenario guest-inodes /dev/vdb --rungs kprobe/inode_init_owner --expect-source kprobe/inode_init_owner
 step "inodes without eBPF" eviction-scenario guest-inodes /dev/vdc --timer --expect-source timer

@@ -1,5 +1,6 @@
 //! What the engine asks its caller to do, with all reasons as data.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::observation::Observation;
@@ -150,11 +151,53 @@ pub enum LocalStorageLimit {
 }
 
 impl Hold {
+    /// Stable name for records and metrics.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::CoolDown { .. } => "cool-down",
+            Self::HourlyCap { .. } => "hourly-cap",
+            Self::NoStall { .. } => "no-stall",
+            Self::DyingCgroups { .. } => "dying-cgroups",
+        }
+    }
+
     /// How long it lasts; `None` if that depends on what is measured.
     pub const fn left(&self) -> Option<Span> {
         match self {
             Self::CoolDown { left } | Self::HourlyCap { left, .. } => Some(*left),
             Self::NoStall { .. } | Self::DyingCgroups { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CoolDown { left } => write!(f, "cool-down after the last eviction, {left} left"),
+            Self::HourlyCap { cap, left } => {
+                write!(
+                    f,
+                    "{cap} evictions an hour are allowed, {left} until the next"
+                )
+            }
+            Self::NoStall {
+                required,
+                stall: Some(stall),
+            } => write!(
+                f,
+                "memory is low, but tasks stalled for it {stall} % of the last 10 s, {required} % are required"
+            ),
+            Self::NoStall {
+                required,
+                stall: None,
+            } => write!(
+                f,
+                "memory is low, but the stall is unknown, {required} % are required"
+            ),
+            Self::DyingCgroups { most, dying } => write!(
+                f,
+                "{dying} removed cgroups still hold memory, {most} are allowed"
+            ),
         }
     }
 }

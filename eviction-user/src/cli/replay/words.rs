@@ -1,6 +1,6 @@
 //! Actions and notes in words.
 
-use crate::model::{Action, Hold, ReclaimCall, Timestamp};
+use crate::model::{Action, ReclaimCall, Timestamp};
 use crate::record::Note;
 
 /// For a column: what is done, without the reasons. Node events say nothing that the rest does not.
@@ -15,7 +15,7 @@ pub(super) fn brief(action: &Action) -> Option<String> {
             names.join(", ")
         }
         Action::NoCandidate { .. } => "nobody may be evicted".to_owned(),
-        Action::Held(hold) => hold_text(hold),
+        Action::Held(hold) => format!("held: {hold}"),
         Action::CleanupTimedOut(victims) => {
             format!("{} not gone in time", victims.len())
         }
@@ -60,20 +60,6 @@ fn calls_text(calls: &[ReclaimCall]) -> String {
         })
         .collect();
     names.join(", ")
-}
-
-fn hold_text(hold: &Hold) -> String {
-    match hold {
-        Hold::CoolDown { left } => format!("held: cool-down, {left} left"),
-        Hold::HourlyCap { cap, left } => format!("held: {cap} evictions an hour, {left} left"),
-        Hold::NoStall { required, stall } => {
-            let stall = stall.map_or("unknown".to_owned(), |stall| format!("{stall}%"));
-            format!("held: stall {stall}, required {required}%")
-        }
-        Hold::DyingCgroups { most, dying } => {
-            format!("held: {dying} removed cgroups still hold memory, {most} allowed")
-        }
-    }
 }
 
 /// What else happened. The time is that of the line before where a note has none.

@@ -118,7 +118,8 @@ fn state(action: &Action) -> Value {
         Action::CleanupTimedOut(uids) => {
             json!({"uids": uids.iter().map(|uid| uid.as_str()).collect::<Vec<_>>()})
         }
-        // Holds, and what has a record of its own and never comes this way.
+        Action::Held(hold) => json!({"reason": hold.name(), "message": hold.to_string()}),
+        // What has a record of its own and never comes this way.
         other => json!({"detail": format!("{other:?}")}),
     }
 }

@@ -130,7 +130,8 @@ fn state(action: &Action) -> String {
         Action::CleanupTimedOut(uids) => {
             format!("{} not gone in time, going on without it", listed(uids))
         }
-        // Holds, and what has a record of its own and never comes this way.
+        Action::Held(hold) => hold.to_string(),
+        // What has a record of its own and never comes this way.
         other => format!("{other:?}"),
     }
 }
