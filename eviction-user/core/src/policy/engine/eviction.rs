@@ -2,7 +2,11 @@
 
 use super::super::additions::{dying_guard, stall_guard};
 use super::{Engine, Waiting};
-use crate::model::{Action, Eviction, EvictionCause, Hold, NodeEvent, Summary, Timestamp};
+use crate::model::{Action, Eviction, EvictionCause, Hold, NodeEvent, Span, Summary, Timestamp};
+
+/// How soon a guard is asked again whose answer depends on what is measured: the threshold stays met
+/// meanwhile, so nothing else would ask before the monitoring interval.
+const RECHECK: Span = Span::from_secs(1);
 
 impl Engine {
     pub(super) fn evict(
@@ -14,7 +18,7 @@ impl Engine {
         actions: &mut Vec<Action>,
     ) {
         if let Some(hold) = self.hold(now, &evictions, summary) {
-            self.held_until = hold.left().map(|left| now.plus(left));
+            self.held_until = Some(now.plus(hold.left().unwrap_or(RECHECK)));
             actions.push(Action::Held(hold));
             return;
         }

@@ -140,6 +140,7 @@ fn case_22_with_the_stall_guard_low_memory_without_stall_evicts_nobody() {
             stall: Some(2.5)
         }]
     );
+    assert_eq!(story.deadline(), Some(1), "asked again before the interval");
     assert_eq!(holds(&story.look_at(1, look(1, None))).len(), 1);
     assert_eq!(victims(&story.look_at(2, look(2, Some(10.0)))), ["a"]);
 }
