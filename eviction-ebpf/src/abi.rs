@@ -2,8 +2,12 @@
 
 #[cfg(not(target_arch = "bpf"))]
 mod decode;
+mod observed;
 #[cfg(not(target_arch = "bpf"))]
 pub use decode::{DecodeError, UnknownRung};
+pub use observed::{
+    CGROUP_RING_BYTES, CgroupEvent, Loss, NAME_ROOM, STALL_ROOM, Stall, VICTIM_SLOT,
+};
 pub mod names;
 
 /// Grows with every change of a layout or a meaning in this module. The object carries it in the *name* of a global
@@ -143,6 +147,8 @@ pub enum Kind {
     Bytes = 3,
     /// Tasks: processes and threads.
     Forks = 4,
+    /// A victim of the OOM killer; no slot counts these, each is an event of its own.
+    OomKill = 5,
 }
 
 /// The hook that an event came from. The numbers are part of the ABI.
@@ -159,6 +165,10 @@ pub enum Rung {
     TraceExt4 = 18,
     TraceXfs = 19,
     TraceBtrfs = 20,
+    TraceNewTask = 48,
+    TraceOom = 64,
+    TraceReclaim = 65,
+    TraceCgroups = 66,
 }
 
 /// How the number of pages of a folio can be read.

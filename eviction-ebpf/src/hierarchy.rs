@@ -12,8 +12,9 @@ use aya_ebpf::helpers::generated::{
 use eviction_ebpf::abi::UNKNOWN;
 
 use crate::globals::{
-    CGROUP_KN, CGROUP_MEMORY, COUNTER_FROM_CSS, COUNTER_USAGE, CSS_CGROUP, CSS_PARENT,
-    CSS_SET_MEMORY, KN_ID, MEMORY_ON_V1, TASK_CGROUPS,
+    CGROUP_KN, CGROUP_MEMORY, CGROUP_ROOT, COUNTER_FROM_CSS, COUNTER_USAGE, CSS_CGROUP, CSS_PARENT,
+    CSS_SET_MEMORY, KN_ID, KN_NAME, KN_PARENT, MEMORY_HIERARCHY, MEMORY_ON_V1, ROOT_HIERARCHY,
+    TASK_CGROUPS,
 };
 
 /// Deeper cgroups are treated as inside every scope: a needless look at worst.
@@ -44,6 +45,38 @@ impl Owner {
         css: 0,
         memory: false,
     };
+}
+
+/// A cgroup's directory in kernfs. All its figures are 0 where they cannot be read.
+#[derive(Clone, Copy)]
+pub(crate) struct KernfsNode(u64);
+
+impl KernfsNode {
+    /// Of a `struct cgroup`.
+    pub(crate) fn of(cgroup: u64) -> Self {
+        Self(word(cgroup, CGROUP_KN.load(), 0))
+    }
+
+    /// What `stat` shows as inode number of the directory.
+    pub(crate) fn id(self) -> u64 {
+        word(self.0, KN_ID.load(), 0)
+    }
+
+    pub(crate) fn parent(self) -> Self {
+        Self(word(self.0, KN_PARENT.load(), 0))
+    }
+
+    /// The address of its name.
+    pub(crate) fn name(self) -> u64 {
+        word(self.0, KN_NAME.load(), 0)
+    }
+}
+
+/// Whether a `struct cgroup` is one of the memory controller's hierarchy. Each hierarchy of cgroup v1 numbers its cgroups
+/// from 1 on: an id means nothing without its hierarchy.
+pub(crate) fn is_of_memory_hierarchy(cgroup: u64) -> bool {
+    let root = word(cgroup, CGROUP_ROOT.load(), 0);
+    half(root, ROOT_HIERARCHY.load(), UNKNOWN) == MEMORY_HIERARCHY.load()
 }
 
 /// Where a css lies with respect to a scope.
@@ -111,11 +144,16 @@ pub(crate) fn owner_of_counter(counter: u64) -> Owner {
 }
 
 pub(crate) fn owner_of_current() -> Owner {
+    // SAFETY: a helper without preconditions.
+    owner_of(unsafe { bpf_get_current_task() })
+}
+
+/// The memory cgroup of a `task_struct`.
+#[inline(always)]
+pub(crate) fn owner_of(task: u64) -> Owner {
     if TASK_CGROUPS.load() == UNKNOWN {
         return Owner::UNKNOWN;
     }
-    // SAFETY: a helper without preconditions.
-    let task = unsafe { bpf_get_current_task() };
     let set = word(task, TASK_CGROUPS.load(), 0);
     Owner {
         css: word(set, CSS_SET_MEMORY.load(), 0),
@@ -125,9 +163,7 @@ pub(crate) fn owner_of_current() -> Owner {
 
 /// The kernfs id of the css's cgroup: what `stat` shows as inode number of its directory. 0 if it cannot be read.
 pub(crate) fn id(css: Css) -> u64 {
-    let cgroup = word(css, CSS_CGROUP.load(), 0);
-    let node = word(cgroup, CGROUP_KN.load(), 0);
-    word(node, KN_ID.load(), 0)
+    KernfsNode::of(word(css, CSS_CGROUP.load(), 0)).id()
 }
 
 /// The id to report for what the current task does: on cgroup v1 that of the memory hierarchy, else the default one's,

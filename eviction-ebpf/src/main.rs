@@ -9,6 +9,8 @@ mod hierarchy;
 #[cfg(target_arch = "bpf")]
 mod maps;
 #[cfg(target_arch = "bpf")]
+mod observed;
+#[cfg(target_arch = "bpf")]
 mod programs;
 #[cfg(target_arch = "bpf")]
 mod spend;

@@ -102,6 +102,28 @@ pub(crate) unsafe fn add(target: *mut u64, units: u64) {
     }
 }
 
+/// Hands an event over; false, and counted, if its ring is full.
+#[inline(always)]
+pub(crate) fn send(event: Event) -> bool {
+    // An OOM kill is news about memory, and as rare as a ring of its own would be idle.
+    let about_memory = event.kind == Kind::Memory as u8 || event.kind == Kind::OomKill as u8;
+    let (ring, drops) = if about_memory {
+        (&MEMORY_EVENTS, &MEMORY_DROPS)
+    } else {
+        (&FS_EVENTS, &FS_DROPS)
+    };
+    let Some(mut entry) = ring.reserve::<Event>(0) else {
+        if let Some(count) = drops.get_ptr_mut(0) {
+            // SAFETY: this CPU's own aligned `u64`.
+            unsafe { add(count, 1) };
+        }
+        return false;
+    };
+    entry.write(event);
+    entry.submit(BPF_ANY.into());
+    true
+}
+
 /// Sends one event for an arming, unless it has been sent. A full ring takes the claim back: the next unit that is spent
 /// tries again.
 pub(crate) fn report<C: EbpfContext>(ctx: &C, slot: u32, limit_word: u64, crossing: &Crossing) {
@@ -113,19 +135,7 @@ pub(crate) fn report<C: EbpfContext>(ctx: &C, slot: u32, limit_word: u64, crossi
     if CLAIMS.insert(claim, 0u32, BPF_NOEXIST.into()) == Err(-EEXIST) {
         return;
     }
-    let (ring, drops) = match crossing.kind {
-        Kind::Memory => (&MEMORY_EVENTS, &MEMORY_DROPS),
-        Kind::Inodes | Kind::Bytes | Kind::Forks => (&FS_EVENTS, &FS_DROPS),
-    };
-    let Some(mut entry) = ring.reserve::<Event>(0) else {
-        let _ = CLAIMS.remove(claim);
-        if let Some(count) = drops.get_ptr_mut(0) {
-            // SAFETY: this CPU's own aligned `u64`.
-            unsafe { add(count, 1) };
-        }
-        return;
-    };
-    entry.write(Event {
+    let sent = send(Event {
         // SAFETY: helpers without preconditions.
         time_ns: unsafe { bpf_ktime_get_ns() },
         cgroup_id: crossing.cgroup_id,
@@ -142,7 +152,10 @@ pub(crate) fn report<C: EbpfContext>(ctx: &C, slot: u32, limit_word: u64, crossi
         rung: crossing.rung as u8,
         abi: EVICTION_ABI_2.load() as u16,
     });
-    entry.submit(BPF_ANY.into());
+    if !sent {
+        let _ = CLAIMS.remove(claim);
+        return;
+    }
     aya_log_ebpf::info!(
         ctx,
         "slot {} crossed: limit {:x}, {} units since the mark, usage {}, cgroup {}",

@@ -4,7 +4,7 @@
 
 use aya_ebpf::EbpfContext;
 use eviction_ebpf::{
-    abi::{DEVICE_SLOTS, Kind, MEMORY_SLOTS, Rung, Slot, UNKNOWN},
+    abi::{DEVICE_SLOTS, FORKS_SLOT, Kind, MEMORY_SLOTS, Rung, Slot, UNKNOWN},
     credit::{LEVEL_UNKNOWN, Limit, level_reached},
 };
 
@@ -155,6 +155,16 @@ pub(crate) fn device<C: EbpfContext>(ctx: &C, device: u32, what: Use) {
     let cgroup_id = hierarchy::id_of_current();
     maps::grow(cgroup_id, device, what.kind, what.units);
     spend_in(ctx, index, cgroup_id, what);
+}
+
+/// Books a task, which counts for the whole node.
+pub(crate) fn task<C: EbpfContext>(ctx: &C, rung: Rung) {
+    let what = Use {
+        kind: Kind::Forks,
+        units: 1,
+        rung,
+    };
+    spend_in(ctx, FORKS_SLOT, hierarchy::id_of_current(), what);
 }
 
 /// Books a use in one slot, if that is what the slot counts.

@@ -88,6 +88,16 @@ pub trait PressureSource {
 
     /// Events that the kernel side could not hand over, in all.
     fn lost_events(&mut self) -> u64;
+
+    /// Hooks that turned out to be silent since the last call. Until they are heard again they cover nothing.
+    fn silent_hooks(&mut self) -> Vec<SilentHook> {
+        Vec::new()
+    }
+
+    /// Victims of the OOM killer that became known since the last call. Each comes as an event too: after it a look is due.
+    fn oom_victims(&mut self) -> Vec<OomVictim> {
+        Vec::new()
+    }
 }
 
 /// What the kernel counted since the programs were attached, for whoever knows a figure from some moment after that: it is
@@ -135,6 +145,36 @@ impl Growth {
     }
 }
 
+/// A process that the kernel's OOM killer has chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OomVictim {
+    /// When it was marked (CLOCK_MONOTONIC).
+    pub time: Timestamp,
+    pub pid: u32,
+    /// Its cgroup, in the hierarchy of the memory controller; 0: unknown.
+    pub cgroup: u64,
+}
+
+/// A hook that did not see what was used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SilentHook {
+    pub signal: Signal,
+    pub rung: &'static str,
+    /// Bytes, inodes or tasks by which the signal fell while the hook saw nothing at all.
+    pub unseen: i64,
+}
+
+/// Since the start the kernel's counter of OOM kills and the events do not agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OomMismatch {
+    /// 0: the node, for what its watched cgroups do not explain.
+    pub cgroup: u64,
+    /// By the kernel's counter.
+    pub counted: u64,
+    /// By events. More than were counted: some victims were exiting already, which is no kill.
+    pub seen: u64,
+}
+
 /// One look at the node: what the thresholds are compared with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Look {
@@ -153,6 +193,11 @@ pub struct LookError(#[from] pub Box<dyn std::error::Error + Send + Sync>);
 pub trait Inventory {
     /// Reads the node's figures now, into a value that is reused.
     fn look(&mut self) -> Result<&Look, LookError>;
+
+    /// OOM kills by the kernel's own counters: by cgroup id where something is watched, 0 for the node.
+    fn oom_counts(&mut self) -> BTreeMap<u64, u64> {
+        BTreeMap::new()
+    }
 
     /// The full picture for a decision: the last look and each workload's use, read now.
     fn snapshot(&mut self, growth: &Growth) -> Snapshot;
@@ -268,6 +313,22 @@ pub enum Entry {
     },
     EventsLost {
         count: u64,
+    },
+    /// Looks go on at the timer's pace until it is heard again.
+    HookSilent {
+        at: Timestamp,
+        hook: SilentHook,
+    },
+    /// An event that waited for its reader.
+    EventLate {
+        event: PressureEvent,
+        received: Timestamp,
+    },
+    OomKill {
+        victim: OomVictim,
+    },
+    OomMismatch {
+        mismatch: OomMismatch,
     },
     /// Entries that the journal itself had no room for.
     RecordsDropped {

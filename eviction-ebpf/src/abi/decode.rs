@@ -54,15 +54,21 @@ impl TryFrom<u8> for Kind {
     type Error = DecodeError;
 
     fn try_from(number: u8) -> Result<Self, DecodeError> {
-        [Self::Memory, Self::Inodes, Self::Bytes, Self::Forks]
-            .into_iter()
-            .find(|kind| *kind as u8 == number)
-            .ok_or(DecodeError::Kind(number))
+        [
+            Self::Memory,
+            Self::Inodes,
+            Self::Bytes,
+            Self::Forks,
+            Self::OomKill,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == number)
+        .ok_or(DecodeError::Kind(number))
     }
 }
 
 impl Rung {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::FentryCharge,
         Self::KprobeCharge,
         Self::PerfFaults,
@@ -73,6 +79,10 @@ impl Rung {
         Self::TraceExt4,
         Self::TraceXfs,
         Self::TraceBtrfs,
+        Self::TraceNewTask,
+        Self::TraceOom,
+        Self::TraceReclaim,
+        Self::TraceCgroups,
     ];
 
     /// The name users see, and tests compare: hook kind and hook.
@@ -88,6 +98,10 @@ impl Rung {
             Self::TraceExt4 => "raw_tp/ext4_allocate_inode",
             Self::TraceXfs => "raw_tp/xfs_create",
             Self::TraceBtrfs => "raw_tp/btrfs_inode_new",
+            Self::TraceNewTask => "raw_tp/task_newtask",
+            Self::TraceOom => "raw_tp/mark_victim",
+            Self::TraceReclaim => "raw_tp/mm_vmscan_direct_reclaim_begin",
+            Self::TraceCgroups => "raw_tp/cgroup_mkdir",
         }
     }
 }

@@ -13,6 +13,9 @@ pub mod map {
     pub const FS_DROPS: &str = "FS_DROPS";
     pub const DEVICES: &str = "DEVICES";
     pub const GROWTH: &str = "GROWTH";
+    pub const CGROUP_EVENTS: &str = "CGROUP_EVENTS";
+    pub const RECLAIM_STALLS: &str = "RECLAIM_STALLS";
+    pub const LOST: &str = "LOST";
     /// aya-log's ring.
     pub const LOGS: &str = "AYA_LOGS";
 }
@@ -29,6 +32,12 @@ pub mod program {
     pub const INODE_EXT4: &str = "ev_inode_ext4";
     pub const INODE_XFS: &str = "ev_inode_xfs";
     pub const INODE_BTRFS: &str = "ev_inode_btrfs";
+    pub const NEW_TASK: &str = "ev_new_task";
+    pub const OOM: &str = "ev_oom_victim";
+    pub const RECLAIM_BEGIN: &str = "ev_reclaim_beg";
+    pub const RECLAIM_END: &str = "ev_reclaim_end";
+    pub const CGROUP_MADE: &str = "ev_cgroup_made";
+    pub const CGROUP_GONE: &str = "ev_cgroup_gone";
 }
 
 /// Facts of the running kernel, set at load time. Offsets are in bytes; `abi::UNKNOWN` where BTF cannot tell.
@@ -51,6 +60,20 @@ pub mod global {
     pub const COUNTER_FROM_CSS: &str = "COUNTER_FROM_CSS";
     /// `page_counter.usage`
     pub const COUNTER_USAGE: &str = "COUNTER_USAGE";
+    /// `cgroup.root`
+    pub const CGROUP_ROOT: &str = "CGROUP_ROOT";
+    /// `cgroup_root.hierarchy_id`
+    pub const ROOT_HIERARCHY: &str = "ROOT_HIERARCHY";
+    /// The id of the memory controller's hierarchy, 0 for cgroup v2.
+    pub const MEMORY_HIERARCHY: &str = "MEMORY_HIERARCHY";
+    /// `kernfs_node.parent`, `__parent` from 6.15 on
+    pub const KN_PARENT: &str = "KN_PARENT";
+    /// `kernfs_node.name`
+    pub const KN_NAME: &str = "KN_NAME";
+    /// 1 if `mark_victim` hands over the task, 0 if its pid.
+    pub const VICTIM_IS_TASK: &str = "VICTIM_IS_TASK";
+    /// `task_struct.tgid`
+    pub const TASK_TGID: &str = "TASK_TGID";
     /// 1 if the memory controller is on a cgroup v1 hierarchy.
     pub const MEMORY_ON_V1: &str = "MEMORY_ON_V1";
     /// `inode.i_sb`

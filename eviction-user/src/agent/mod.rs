@@ -3,6 +3,7 @@
 
 mod fast_thread;
 mod lines;
+mod oom;
 mod pace;
 mod run;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::model::{
 use crate::policy::{Engine, EngineConfig};
 use crate::ports::{
     Distance, Entry, Executor, Growth, Inventory, Journal, KillError, KillReport, Look, LookError,
-    PressureEvent, PressureSource, Removal, Started, Wake,
+    OomVictim, PressureEvent, PressureSource, Removal, SilentHook, Started, Wake,
 };
 use crate::sys::clock;
 use std::cell::RefCell;
@@ -38,6 +38,8 @@ struct Node {
     crossed_while_arming: u32,
     lost: u64,
     event: Option<PressureEvent>,
+    victims: Vec<OomVictim>,
+    silent: Vec<SilentHook>,
     look_fails: bool,
 }
 
@@ -243,6 +245,14 @@ impl PressureSource for Shared {
     fn lost_events(&mut self) -> u64 {
         self.0.borrow().lost
     }
+
+    fn oom_victims(&mut self) -> Vec<OomVictim> {
+        std::mem::take(&mut self.0.borrow_mut().victims)
+    }
+
+    fn silent_hooks(&mut self) -> Vec<SilentHook> {
+        std::mem::take(&mut self.0.borrow_mut().silent)
+    }
 }
 
 fn event() -> PressureEvent {
@@ -394,6 +404,42 @@ async fn lost_events_are_told_once() {
         .filter(|e| matches!(e, Entry::EventsLost { count: 7 }))
         .collect();
     assert_eq!(lost.len(), 1);
+}
+
+#[tokio::test]
+async fn an_oom_kill_a_silent_hook_and_a_late_event_are_told_and_kill_nobody() {
+    let node = Shared::new(&[("a", 200)]);
+    node.0.borrow_mut().silent.push(SilentHook {
+        signal: Signal::MemoryAvailable,
+        rung: "fake",
+        unseen: 1 << 30,
+    });
+    node.run(settings(), |node| {
+        let mut node = node.0.borrow_mut();
+        node.victims.push(OomVictim {
+            time: clock::now(),
+            pid: 7,
+            cgroup: 3,
+        });
+        node.event = Some(PressureEvent {
+            time: Timestamp::from_nanos(clock::now().as_nanos() - 1_000_000_000),
+            ..event()
+        });
+    })
+    .await;
+    let node = node.0.borrow();
+    let told = node.entries.iter().filter_map(|entry| match entry {
+        Entry::HookSilent { hook, .. } => Some(("silent", hook.unseen.unsigned_abs())),
+        Entry::OomKill { victim } => Some(("victim", victim.pid.into())),
+        Entry::EventLate { event, received } => {
+            let waited = clock::between(event.time, *received);
+            Some(("late", waited.as_secs()))
+        }
+        _ => None,
+    });
+    let told: Vec<_> = told.collect();
+    assert_eq!(told, [("silent", 1 << 30), ("victim", 7), ("late", 1)]);
+    assert!(node.killed.is_empty());
 }
 
 #[tokio::test]

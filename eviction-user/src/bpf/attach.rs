@@ -8,7 +8,7 @@ use aya::{
     maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf},
 };
 use eviction_ebpf::abi::{
-    DEVICE_SLOTS, DeviceKey, FORKS_SLOT, Growth, GrowthKey, Kind, MEMORY_SLOTS, Rung, names,
+    DEVICE_SLOTS, DeviceKey, FORKS_SLOT, Growth, GrowthKey, Kind, MEMORY_SLOTS, Rung, Stall, names,
 };
 use nix::{
     errno::Errno,
@@ -22,6 +22,7 @@ use super::{
     hooks::Hooks,
     log::{LogError, LogReader},
     object::OBJECT,
+    observed::{CgroupFeed, Observed},
     offsets::VMLINUX_BTF,
     plan::{Plan, Step},
     report::{Exclusion, Failure, HookReport, Report, chain},
@@ -94,6 +95,7 @@ struct Live {
     devices: HashMap<MapData, DeviceKey, u32>,
     growth: HashMap<MapData, GrowthKey, Growth>,
     drops: Drops,
+    observed: Observed,
     rings: Option<(RingBuf<MapData>, RingBuf<MapData>)>,
     log: Option<LogReader>,
     faults: Option<Arc<FaultSampling>>,
@@ -205,6 +207,18 @@ impl Attached {
             .map_or(Ok(DropCounts::default()), |live| live.drops.read())
     }
 
+    /// Time that each cgroup's tasks spent in direct reclaim since the start, by its id.
+    pub fn stalls(&self) -> impl Iterator<Item = (u64, Stall)> {
+        self.live.iter().flat_map(|live| live.observed.stalls())
+    }
+
+    /// What the kernel tells of its cgroups, if it does; once.
+    pub fn take_cgroups(&mut self) -> Option<CgroupFeed> {
+        let rungs = &self.report.of(Family::Observations).attached;
+        let told = rungs.contains(&Rung::TraceCgroups);
+        self.live.as_mut().filter(|_| told)?.observed.cgroups.take()
+    }
+
     /// What was used up on the devices that have a slot, by cgroup, since they have it.
     pub fn growth(&self) -> impl Iterator<Item = (Family, Consumer, Grown)> {
         let counts = self.live.iter().flat_map(|live| live.growth.iter());
@@ -273,6 +287,13 @@ impl Live {
                 memory: typed::<PerCpuArray<_, u64>>(&mut ebpf, names::map::MEMORY_DROPS)?,
                 files: typed::<PerCpuArray<_, u64>>(&mut ebpf, names::map::FS_DROPS)?,
             },
+            observed: Observed {
+                stalls: typed(&mut ebpf, names::map::RECLAIM_STALLS)?,
+                cgroups: Some(CgroupFeed::new(
+                    typed(&mut ebpf, names::map::CGROUP_EVENTS)?,
+                    typed(&mut ebpf, names::map::LOST)?,
+                )),
+            },
             rings: Some((
                 typed(&mut ebpf, names::map::MEMORY_EVENTS)?,
                 typed(&mut ebpf, names::map::FS_EVENTS)?,
@@ -303,6 +324,7 @@ fn load(facts: &Facts, options: &AttachOptions) -> Result<Ebpf, EbpfError> {
         names::global::MEMORY_ON_V1,
         u32::from(facts.memory_hierarchy == Hierarchy::V1),
     ));
+    globals.push((names::global::MEMORY_HIERARCHY, facts.memory_hierarchy_id));
     globals.push((names::ABI, eviction_ebpf::abi::ABI.into()));
     let log_level: u8 = if options.bpf_log {
         log::Level::Info as u8

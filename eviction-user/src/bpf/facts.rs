@@ -18,13 +18,19 @@ use super::{
 /// Functions that programs attach to.
 pub(super) const FUNCTIONS: [&str; 2] = ["page_counter_try_charge", "inode_init_owner"];
 /// Tracepoints that programs attach to.
-pub(super) const TRACEPOINTS: [&str; 6] = [
+pub(super) const TRACEPOINTS: [&str; 12] = [
     "mm_filemap_add_to_page_cache",
     "mm_page_alloc",
     "ext4_allocate_inode",
     "xfs_create",
     "xfs_symlink",
     "btrfs_inode_new",
+    "task_newtask",
+    "mark_victim",
+    "mm_vmscan_direct_reclaim_begin",
+    "mm_vmscan_memcg_reclaim_begin",
+    "cgroup_mkdir",
+    "cgroup_rmdir",
 ];
 
 /// Where to look. The default is the running system; tests and `--btf` point elsewhere.
@@ -61,6 +67,9 @@ pub struct Facts {
     pub kprobes: bool,
     pub perf_event_paranoid: Option<i32>,
     pub memory_hierarchy: Hierarchy,
+    /// Its number in `/proc/cgroups`, 0 for cgroup v2.
+    #[serde(default)]
+    pub memory_hierarchy_id: u32,
     pub huge_pages: HugePages,
     pub lockdown: Lockdown,
     pub capabilities: Capabilities,
@@ -121,6 +130,7 @@ impl Facts {
         let tracepoints = TRACEPOINTS
             .into_iter()
             .filter(|name| tracepoint(name, &types, &symbols));
+        let cgroups = read(&options.proc.join("cgroups")).unwrap_or_default();
         Self {
             built: object::BUILT,
             kernel: read(&options.proc.join("sys/kernel/osrelease")).unwrap_or_default(),
@@ -134,9 +144,8 @@ impl Facts {
             kprobes: options.sys.join("bus/event_source/devices/kprobe").exists(),
             perf_event_paranoid: read(&options.proc.join("sys/kernel/perf_event_paranoid"))
                 .and_then(|text| text.parse().ok()),
-            memory_hierarchy: Hierarchy::parse(
-                &read(&options.proc.join("cgroups")).unwrap_or_default(),
-            ),
+            memory_hierarchy: Hierarchy::parse(&cgroups),
+            memory_hierarchy_id: Hierarchy::id(&cgroups),
             huge_pages: read(&options.sys.join("kernel/mm/transparent_hugepage/enabled"))
                 .map_or(HugePages::Never, |text| HugePages::parse(&text)),
             lockdown: read(&options.sys.join("kernel/security/lockdown"))
@@ -213,12 +222,22 @@ impl Symbols {
 }
 
 impl Hierarchy {
-    /// `/proc/cgroups`: the second column is the v1 hierarchy, 0 for the unified one.
-    fn parse(cgroups: &str) -> Self {
+    /// What follows the name on the memory controller's line of `/proc/cgroups`.
+    fn memory_fields(cgroups: &str) -> Option<Vec<&str>> {
         let memory = cgroups
             .lines()
-            .find_map(|line| line.strip_prefix("memory\t"));
-        match memory.map(|rest| rest.split_whitespace().collect::<Vec<_>>()) {
+            .find_map(|line| line.strip_prefix("memory\t"))?;
+        Some(memory.split_whitespace().collect())
+    }
+
+    fn id(cgroups: &str) -> u32 {
+        let fields = Self::memory_fields(cgroups).unwrap_or_default();
+        fields.first().and_then(|id| id.parse().ok()).unwrap_or(0)
+    }
+
+    /// `/proc/cgroups`: the second column is the v1 hierarchy, 0 for the unified one.
+    fn parse(cgroups: &str) -> Self {
+        match Self::memory_fields(cgroups) {
             Some(fields) if fields.last() == Some(&"0") => Self::None,
             Some(fields) if fields.first() == Some(&"0") => Self::V2,
             Some(_) => Self::V1,
@@ -280,7 +299,11 @@ mod tests {
     fn the_memory_hierarchy_is_read_from_proc_cgroups() {
         let v1 =
             "#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpuset\t3\t1\t1\nmemory\t4\t7\t1\n";
-        assert_eq!(Hierarchy::parse(v1), Hierarchy::V1);
+        assert_eq!(
+            (Hierarchy::parse(v1), Hierarchy::id(v1)),
+            (Hierarchy::V1, 4)
+        );
+        assert_eq!(Hierarchy::id("cpuset\t0\t9\t1"), 0);
         assert_eq!(
             Hierarchy::parse(&v1.replace("memory\t4", "memory\t0")),
             Hierarchy::V2

@@ -15,10 +15,18 @@ pub enum Family {
     Bytes,
     /// Tasks, which is what process ids are used up by.
     Pids,
+    /// OOM victims, stalls in reclaim, cgroups that come and go: told, and never armed.
+    Observations,
 }
 
 impl Family {
-    pub const ALL: [Self; 4] = [Self::Memory, Self::Inodes, Self::Bytes, Self::Pids];
+    pub const ALL: [Self; 5] = [
+        Self::Memory,
+        Self::Inodes,
+        Self::Bytes,
+        Self::Pids,
+        Self::Observations,
+    ];
 
     /// The family that sees a signal's line being approached.
     pub const fn of(signal: Signal) -> Self {
@@ -37,16 +45,18 @@ impl Family {
             Self::Inodes => "inodes",
             Self::Bytes => "bytes",
             Self::Pids => "pids",
+            Self::Observations => "observations",
         }
     }
 
-    /// What the slots of this family count.
+    /// What the slots of this family count, or, where it has none, its events tell of.
     pub const fn kind(self) -> Kind {
         match self {
             Self::Memory => Kind::Memory,
             Self::Inodes => Kind::Inodes,
             Self::Bytes => Kind::Bytes,
             Self::Pids => Kind::Forks,
+            Self::Observations => Kind::OomKill,
         }
     }
 }

@@ -22,6 +22,15 @@ pub(super) enum HookError {
     Faults(#[from] FaultError),
 }
 
+const RECLAIM_BEGINS: [&str; 2] = [
+    "mm_vmscan_direct_reclaim_begin",
+    "mm_vmscan_memcg_reclaim_begin",
+];
+const RECLAIM_ENDS: [&str; 2] = [
+    "mm_vmscan_direct_reclaim_end",
+    "mm_vmscan_memcg_reclaim_end",
+];
+
 /// The object, and what attaching needs besides.
 pub(super) struct Hooks<'a> {
     ebpf: &'a mut Ebpf,
@@ -54,6 +63,16 @@ impl<'a> Hooks<'a> {
             Rung::TraceExt4 => self.raw(program::INODE_EXT4, &["ext4_allocate_inode"])?,
             Rung::TraceXfs => self.raw(program::INODE_XFS, &["xfs_create", "xfs_symlink"])?,
             Rung::TraceBtrfs => self.raw(program::INODE_BTRFS, &["btrfs_inode_new"])?,
+            Rung::TraceNewTask => self.raw(program::NEW_TASK, &["task_newtask"])?,
+            Rung::TraceOom => self.raw(program::OOM, &["mark_victim"])?,
+            Rung::TraceReclaim => self.pair(
+                (program::RECLAIM_END, &RECLAIM_ENDS),
+                (program::RECLAIM_BEGIN, &RECLAIM_BEGINS),
+            )?,
+            Rung::TraceCgroups => self.pair(
+                (program::CGROUP_GONE, &["cgroup_rmdir"]),
+                (program::CGROUP_MADE, &["cgroup_mkdir"]),
+            )?,
         }
         Ok(None)
     }
@@ -100,6 +119,22 @@ impl<'a> Hooks<'a> {
             let _ = program.unload();
         }
         Ok(attached?)
+    }
+
+    /// Two programs that make sense together only.
+    fn pair(
+        &mut self,
+        first: (&'static str, &[&str]),
+        second: (&'static str, &[&str]),
+    ) -> Result<(), HookError> {
+        self.raw(first.0, first.1)?;
+        let attached = self.raw(second.0, second.1);
+        if attached.is_err() {
+            let program: &mut RawTracePoint = self.program(first.0)?;
+            // As in `raw`.
+            let _ = program.unload();
+        }
+        attached
     }
 
     fn faults(&mut self) -> Result<FaultEvents, HookError> {

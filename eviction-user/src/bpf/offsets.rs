@@ -7,6 +7,8 @@ use btf_rs::{Btf, BtfType, Type};
 use eviction_ebpf::abi::{FolioSize, names::global};
 use serde::{Deserialize, Serialize};
 
+use super::observed_offsets::{CgroupOffsets, VictimOffsets};
+
 pub(super) const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +32,10 @@ pub struct Offsets {
     /// `xfs_inode.i_vnode`
     pub xfs_vnode: Option<u32>,
     pub folio: Option<FolioOffsets>,
+    #[serde(default)]
+    pub victim: Option<VictimOffsets>,
+    #[serde(default)]
+    pub cgroup: Option<CgroupOffsets>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -103,6 +109,8 @@ impl Offsets {
                 ]);
             }
         }
+        globals.extend(self.victim.iter().flat_map(VictimOffsets::globals));
+        globals.extend(self.cgroup.iter().flat_map(CgroupOffsets::globals));
         if let Some(inode) = &self.inode {
             globals.extend([
                 (global::INODE_SB, inode.inode_sb),
@@ -129,7 +137,7 @@ impl Offsets {
 
 /// The kernel's type information, with questions to it that have "no" as an answer.
 pub(super) struct KernelTypes {
-    btf: Btf,
+    pub(super) btf: Btf,
     /// xfs is a module on most distributions: its types are in a file of their own once it is loaded.
     xfs: Option<Btf>,
 }
@@ -162,6 +170,8 @@ impl KernelTypes {
             inode_arg: self.argument_of_type("inode_init_owner", "inode"),
             xfs_vnode: self.xfs_vnode(),
             folio: self.folio(),
+            victim: self.victim(),
+            cgroup: self.cgroup(),
         }
     }
 
@@ -223,7 +233,7 @@ impl KernelTypes {
         })
     }
 
-    fn offset(&self, structure: &str, member: &str) -> Option<u32> {
+    pub(super) fn offset(&self, structure: &str, member: &str) -> Option<u32> {
         offset_in(&self.btf, structure, member)
     }
 
@@ -258,7 +268,7 @@ impl KernelTypes {
         u32::try_from(position).ok()
     }
 
-    fn types(&self, name: &str) -> impl Iterator<Item = Type> {
+    pub(super) fn types(&self, name: &str) -> impl Iterator<Item = Type> {
         self.btf
             .resolve_types_by_name(name)
             .unwrap_or_default()

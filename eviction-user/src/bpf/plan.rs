@@ -53,6 +53,7 @@ pub enum Reason {
     ArgumentUnknown { function: &'static str },
     PerfForbidden { paranoid: i32 },
     NoTracepoint { tracepoint: &'static str },
+    FieldsUnknown { tracepoint: &'static str },
     Locked,
 }
 
@@ -91,6 +92,10 @@ impl fmt::Display for Reason {
                     "no tracepoint {tracepoint}: its file system is not in this kernel, or not loaded yet"
                 )
             }
+            Self::FieldsUnknown { tracepoint } => write!(
+                formatter,
+                "BTF does not tell what the tracepoint {tracepoint} hands over"
+            ),
             Self::Locked => write!(
                 formatter,
                 "kernel lockdown is at `confidentiality`: eBPF may not read kernel memory"
@@ -162,8 +167,35 @@ pub fn plan(facts: &Facts) -> Plan {
             ],
         },
     ];
+    // A tracepoint that sees every task, at next to no cost: there is nothing better to try first.
+    let pids = vec![step(Rung::TraceNewTask, tracepoint(facts, "task_newtask"))];
+    let observations = vec![Step {
+        rungs: vec![
+            candidate(
+                Rung::TraceOom,
+                tracepoint(facts, "mark_victim")
+                    .or_else(|| unknown(&facts.offsets.victim, "mark_victim")),
+            ),
+            candidate(
+                Rung::TraceReclaim,
+                tracepoint(facts, "mm_vmscan_direct_reclaim_begin")
+                    .or_else(|| tracepoint(facts, "mm_vmscan_memcg_reclaim_begin")),
+            ),
+            candidate(
+                Rung::TraceCgroups,
+                tracepoint(facts, "cgroup_mkdir")
+                    .or_else(|| unknown(&facts.offsets.cgroup, "cgroup_mkdir"))
+                    .or_else(|| unknown(&facts.offsets.memcg, "cgroup_mkdir")),
+            ),
+        ],
+    }];
     Plan {
-        ladders: BTreeMap::from([(Family::Memory, memory), (Family::Inodes, inodes)]),
+        ladders: BTreeMap::from([
+            (Family::Memory, memory),
+            (Family::Inodes, inodes),
+            (Family::Pids, pids),
+            (Family::Observations, observations),
+        ]),
     }
 }
 
@@ -201,6 +233,12 @@ fn argument(facts: &Facts) -> Option<Reason> {
         .inode_arg
         .is_none()
         .then_some(Reason::ArgumentUnknown { function: INODE })
+}
+
+fn unknown<T>(offsets: &Option<T>, tracepoint: &'static str) -> Option<Reason> {
+    offsets
+        .is_none()
+        .then_some(Reason::FieldsUnknown { tracepoint })
 }
 
 fn perf(facts: &Facts) -> Option<Reason> {
@@ -302,6 +340,39 @@ mod tests {
             "raw_tp/btrfs_inode_new",
         ];
         assert_eq!(names(plan.ladder(Family::Inodes)), inodes);
+    }
+
+    #[test]
+    fn every_kernel_counts_tasks_and_tells_of_oom_kills_reclaim_and_cgroups() {
+        let of_before = |(kernel, _): &(&str, &str)| *kernel != "6.1";
+        for (kernel, json) in GUESTS.into_iter().filter(of_before).chain([("6.18", HOST)]) {
+            let plan = plan(&recorded(json));
+            let pids = names(plan.ladder(Family::Pids));
+            assert_eq!(pids, ["raw_tp/task_newtask"], "{kernel}");
+            let told = [
+                "raw_tp/mark_victim",
+                "raw_tp/mm_vmscan_direct_reclaim_begin",
+                "raw_tp/cgroup_mkdir",
+            ];
+            assert_eq!(names(plan.ladder(Family::Observations)), told, "{kernel}");
+        }
+    }
+
+    #[test]
+    fn without_types_nothing_is_read_from_a_victim_or_a_cgroup() {
+        let mut facts = recorded(GUESTS[2].1);
+        facts.offsets.victim = None;
+        facts.offsets.cgroup = None;
+        let observations = plan(&facts);
+        let observations = observations.ladder(Family::Observations);
+        assert_eq!(
+            names(observations),
+            ["raw_tp/mm_vmscan_direct_reclaim_begin"]
+        );
+        assert_eq!(
+            reasons(observations),
+            ["mark_victim", "cgroup_mkdir"].map(|tracepoint| Reason::FieldsUnknown { tracepoint })
+        );
     }
 
     /// Each change of one fact, and the reasons that it adds on a 6.12 guest.

@@ -1,11 +1,13 @@
 //! The kernel side as a [`PressureSource`]: lines become slots, distances become credits.
 
-use eviction_ebpf::abi::{Event, Rung};
+use eviction_ebpf::abi::{Event, Rung, Stall, VICTIM_SLOT};
 
-use super::{Armed, Attached, Credit, Events, Family, Mark, RingError, SlotError, SlotHandle};
+use super::{
+    Armed, Attached, Credit, Events, Family, Mark, RingError, SlotError, SlotHandle, vigil::Vigil,
+};
 use crate::{
     model::{Signal, Timestamp},
-    ports::{Distance, Growth, PressureEvent, PressureSource},
+    ports::{Distance, Growth, OomVictim, PressureEvent, PressureSource, SilentHook},
     sys::{
         cgroup::{GroupMemoryReader, PAGE_SIZE},
         clock,
@@ -29,6 +31,7 @@ impl Wanted {
         let wants = |family: &Family| match family {
             Family::Memory => self.node_memory || self.group_memory.is_some(),
             Family::Pids => self.pids,
+            Family::Observations => false,
             Family::Inodes | Family::Bytes => {
                 let mut devices = self.devices.iter();
                 devices.any(|(signal, _)| Family::of(*signal) == *family)
@@ -54,6 +57,7 @@ pub struct KernelEvents {
     /// Reads the watched group's usage while arming, see [`SlotHandle::arm_checking`].
     group: Option<GroupMemoryReader>,
     undecodable: u64,
+    victims: Vec<OomVictim>,
 }
 
 struct ArmedSlot {
@@ -61,6 +65,7 @@ struct ArmedSlot {
     mark: Mark,
     /// Those that share this slot, because they are about the same device.
     signals: Vec<Signal>,
+    vigils: Vec<Vigil>,
     /// The nearest line of those armed since the mark.
     nearest: Option<(Signal, Distance)>,
 }
@@ -71,7 +76,32 @@ impl ArmedSlot {
             mark: handle.begin(),
             handle,
             signals: vec![signal],
+            vigils: vec![Vigil::new(signal)],
             nearest: None,
+        }
+    }
+
+    fn also_for(&mut self, signal: Signal) {
+        self.signals.push(signal);
+        self.vigils.push(Vigil::new(signal));
+    }
+
+    fn vigil(&mut self, signal: Signal) -> Option<&mut Vigil> {
+        self.vigils
+            .iter_mut()
+            .find(|vigil| vigil.signal() == signal)
+    }
+
+    /// After the arming: what the look found has been spent by now, if the hook runs at all.
+    fn watch_over(&mut self, signal: Signal, left: i64) {
+        let unit = match Family::of(signal) {
+            Family::Memory => PAGE_SIZE,
+            _ => 1,
+        };
+        let owed = self.handle.unreported().saturating_mul(unit);
+        let spent = self.handle.begin();
+        if let Some(vigil) = self.vigil(signal) {
+            vigil.look(left, spent, i64::try_from(owed).unwrap_or(i64::MAX));
         }
     }
 }
@@ -109,7 +139,7 @@ impl KernelEvents {
                 continue;
             }
             match watched.iter().position(|known| *known == (family, *device)) {
-                Some(position) => slots[first + position].signals.push(*signal),
+                Some(position) => slots[first + position].also_for(*signal),
                 None => {
                     watched.push((family, *device));
                     let handle = attached.device_slot(family, *device)?;
@@ -123,20 +153,44 @@ impl KernelEvents {
             slots,
             group,
             undecodable: 0,
+            victims: Vec::new(),
         })
+    }
+
+    /// Time that each cgroup's tasks spent in direct reclaim since the start, by its id.
+    pub fn stalls(&self) -> impl Iterator<Item = (u64, Stall)> {
+        self.attached.stalls()
     }
 
     /// What cannot be understood is counted with the lost ones.
     fn understand(&mut self, event: Result<Event, RingError>) -> Option<PressureEvent> {
         let known = event.ok().and_then(|event| {
+            let time = Timestamp::from_nanos(i64::try_from(event.time_ns).unwrap_or(i64::MAX));
+            let rung = Rung::try_from(event.rung).ok()?;
+            if event.slot == VICTIM_SLOT {
+                self.victims.push(OomVictim {
+                    time,
+                    pid: event.tgid,
+                    cgroup: event.cgroup_id,
+                });
+                // Memory has run out somewhere, which every other line of memory may feel.
+                return Some(PressureEvent {
+                    time,
+                    signal: Signal::MemoryAvailable,
+                    cgroup: event.cgroup_id,
+                    amount: 0,
+                    pid: event.tgid,
+                    while_arming: false,
+                    rung: rung.name(),
+                });
+            }
             let slot = self
                 .slots
                 .iter()
                 .find(|slot| slot.handle.index() == event.slot)?;
             let nearest = slot.nearest.map(|(signal, _)| signal);
-            let rung = Rung::try_from(event.rung).ok()?;
             Some(PressureEvent {
-                time: Timestamp::from_nanos(i64::try_from(event.time_ns).unwrap_or(i64::MAX)),
+                time,
                 signal: nearest.or(slot.signals.first().copied())?,
                 cgroup: event.cgroup_id,
                 amount: event.amount,
@@ -163,6 +217,7 @@ impl PressureSource for KernelEvents {
             .slots
             .iter_mut()
             .find(|slot| slot.signals.contains(&signal))?;
+        let found = distance.left;
         // Of several lines on one device the nearest one counts; the last of them to be armed settles it.
         let told = slot
             .nearest
@@ -174,7 +229,7 @@ impl PressureSource for KernelEvents {
         // Down to whole pages, but never to nothing: the line has not been crossed.
         let units = match family {
             Family::Memory => left / PAGE_SIZE,
-            Family::Inodes | Family::Bytes | Family::Pids => left,
+            _ => left,
         }
         .max(1);
         let credit = Credit {
@@ -184,6 +239,7 @@ impl PressureSource for KernelEvents {
         let group = self.group.as_ref();
         let usage_now = || group?.usage().ok().map(|bytes| bytes / PAGE_SIZE);
         let armed = slot.handle.arm_checking(slot.mark, credit, usage_now);
+        slot.watch_over(signal, found);
         (armed == Armed::AlreadyCrossed).then(|| PressureEvent {
             time: clock::now(),
             signal: nearest,
@@ -200,14 +256,19 @@ impl PressureSource for KernelEvents {
             .slots
             .iter_mut()
             .find(|slot| slot.signals.contains(&signal));
+        let Some(slot) = slot else { return };
+        if let Some(vigil) = slot.vigil(signal) {
+            vigil.rest();
+        }
         // Another line on the same device may be armed.
-        if let Some(slot) = slot.filter(|slot| slot.nearest.is_none()) {
+        if slot.nearest.is_none() {
             slot.handle.disarm();
         }
     }
 
     fn covers(&self, signal: Signal) -> bool {
-        self.slots.iter().any(|slot| slot.signals.contains(&signal))
+        let mut vigils = self.slots.iter().flat_map(|slot| &slot.vigils);
+        vigils.any(|vigil| vigil.signal() == signal && !vigil.is_silent())
     }
 
     async fn next(&mut self) -> PressureEvent {
@@ -238,10 +299,28 @@ impl PressureSource for KernelEvents {
             match family {
                 Family::Inodes => growth.inodes.insert(consumer, grown),
                 Family::Bytes => growth.bytes.insert(consumer, grown),
-                Family::Memory | Family::Pids => None,
+                _ => None,
             };
         }
         growth
+    }
+
+    fn oom_victims(&mut self) -> Vec<OomVictim> {
+        std::mem::take(&mut self.victims)
+    }
+
+    fn silent_hooks(&mut self) -> Vec<SilentHook> {
+        let report = self.attached.report();
+        let vigils = self.slots.iter_mut().flat_map(|slot| &mut slot.vigils);
+        let news = vigils.filter_map(|vigil| {
+            let signal = vigil.signal();
+            Some(SilentHook {
+                signal,
+                rung: report.of(Family::of(signal)).source(),
+                unseen: vigil.take_news()?,
+            })
+        });
+        news.collect()
     }
 
     fn lost_events(&mut self) -> u64 {

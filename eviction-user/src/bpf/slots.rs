@@ -118,10 +118,17 @@ impl Drop for SlotMap {
 }
 
 /// What was spent when a look began.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a look is only covered if it is armed from the mark taken before it"]
 pub struct Mark {
     spent: u64,
+}
+
+#[cfg(test)]
+impl Mark {
+    pub(super) const fn at(spent: u64) -> Self {
+        Self { spent }
+    }
 }
 
 /// What a look found: how much may still be used.
@@ -164,6 +171,7 @@ pub struct SlotHandle {
     past: [u64; CLAIM_LAG],
     armings: usize,
     sequence: u16,
+    unreported: u64,
 }
 
 impl SlotHandle {
@@ -182,6 +190,7 @@ impl SlotHandle {
             past,
             armings: 0,
             sequence: 0,
+            unreported: 0,
         }
     }
 
@@ -195,6 +204,11 @@ impl SlotHandle {
         Mark {
             spent: self.map.spent(self.slot).load(Ordering::SeqCst),
         }
+    }
+
+    /// Units that may be used up by now without having been spent, as the arming in force reckons with.
+    pub(super) fn unreported(&self) -> u64 {
+        self.unreported
     }
 
     /// Units spent since `mark`, worst case where the hook cannot tell.
@@ -226,6 +240,7 @@ impl SlotHandle {
                 (sampling.in_flight, sampling.look_again)
             }
         };
+        self.unreported = in_flight.unreported;
         let limit = Limit::armed(self.sequence, mark.spent, in_flight.credit(credit.units));
         self.sequence = limit.sequence();
         self.publish(

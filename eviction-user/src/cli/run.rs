@@ -11,11 +11,12 @@ use crate::model::Signal;
 use crate::policy::{Engine, EngineConfig};
 use crate::ports::{PressureSource, Started};
 use crate::record::Recorder;
-use crate::sys::cgroup::{CgroupNames, GroupMemoryReader};
+use crate::sys::cgroup::{CgroupNames, ChangeFeed, GroupMemoryReader};
 use crate::telemetry::journal::ChannelJournal;
 use crate::telemetry::record::{self, Output};
 use caps::{CapSet, Capability};
 use clap::Args;
+use std::sync::mpsc;
 use tokio::sync::oneshot;
 
 #[derive(Debug, Args)]
@@ -64,8 +65,9 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let executor = HostExecutor::new(root, hierarchy.clone()).map_err(|e| Failure::runtime(&e))?;
     let names = CgroupNames::new(hierarchy);
     let output = args.output;
+    let (feeds, told) = mpsc::channel();
     let (journal, printer) =
-        ChannelJournal::start(move |entries| record::print_all(entries, output, names))
+        ChannelJournal::start(move |entries| record::print_all(&entries, output, names, &told))
             .map_err(|e| Failure::runtime(&e))?;
     let settings = Settings {
         interval: config.interval,
@@ -83,7 +85,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         settings,
     };
     let (events, options) = (args.events, args.bpf.options());
-    serve(parts, move || {
+    serve(parts, feeds, move || {
         source::open(events, &wanted, group, &options)
     })?;
     // The journal went with the agent: what it still holds is printed, then the printer ends.
@@ -108,6 +110,7 @@ struct Parts {
 /// Runs the loop on its own thread until the process is told to stop.
 fn serve(
     parts: Parts,
+    feeds: mpsc::Sender<Box<dyn ChangeFeed>>,
     open_source: impl FnOnce() -> Result<Source, Failure> + Send + 'static,
 ) -> Result<(), Failure> {
     let (stop, stopped) = oneshot::channel::<()>();
@@ -115,7 +118,16 @@ fn serve(
         match open_source()? {
             Source::Timer(timer, how) => live(timer, how, parts, stopped).await,
             Source::Kernel(kernel) => {
-                let KernelSource { events, how, log } = *kernel;
+                let KernelSource {
+                    events,
+                    how,
+                    log,
+                    cgroups,
+                } = *kernel;
+                if let Some(feed) = cgroups {
+                    // A printer that has ended (standard output is closed) needs no names.
+                    let _ = feeds.send(Box::new(feed));
+                }
                 let logging = async {
                     match log {
                         Some(log) => log.run().await,

@@ -3,8 +3,8 @@
 use super::{Exit, Failure};
 use crate::agent::TimerOnly;
 use crate::bpf::{
-    AttachOptions, Attached, Facts, FactsOptions, Family, HookReport, KernelEvents, LogReader,
-    Rung, Wanted, plan,
+    AttachOptions, Attached, CgroupFeed, Facts, FactsOptions, Family, HookReport, KernelEvents,
+    LogReader, Rung, Wanted, plan,
 };
 use crate::ports::Started;
 use crate::sys::cgroup::GroupMemoryReader;
@@ -34,6 +34,8 @@ pub(super) struct KernelSource {
     pub(super) how: Started,
     /// What the programs say, with `--bpf-log`.
     pub(super) log: Option<LogReader>,
+    /// Where the kernel tells of cgroups that come and go.
+    pub(super) cgroups: Option<CgroupFeed>,
 }
 
 /// Attaches what the plan says. Must be called within a tokio runtime with I/O.
@@ -82,7 +84,8 @@ pub(super) fn open(
             notes.join("; ")
         );
     }
-    let nothing = found.iter().all(|(_, source)| *source == TIMER);
+    let nothing = found.iter().all(|(_, source)| *source == TIMER)
+        && !report.of(Family::Observations).is_attached();
     let how = Started {
         sources: found,
         notes,
@@ -91,8 +94,15 @@ pub(super) fn open(
         return Ok(Source::Timer(TimerOnly, how));
     }
     let log = attached.log_reader();
+    let cgroups = attached.take_cgroups();
     let events = KernelEvents::open(attached, wanted, group).map_err(|e| Failure::runtime(&e))?;
-    Ok(Source::Kernel(Box::new(KernelSource { events, how, log })))
+    let kernel = KernelSource {
+        events,
+        how,
+        log,
+        cgroups,
+    };
+    Ok(Source::Kernel(Box::new(kernel)))
 }
 
 const TIMER: &str = "timer";

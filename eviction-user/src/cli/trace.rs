@@ -1,5 +1,7 @@
 //! `eviction trace`: one line per kernel event. Arms a step ahead, again and again, and evicts nothing.
 
+mod lines;
+
 use super::source::{self, BpfArgs};
 use super::{Exit, Failure, stop};
 use crate::agent;
@@ -7,16 +9,18 @@ use crate::bpf::{AttachOptions, Family, KernelEvents, Wanted};
 use crate::model::{Quantity, Resource, Signal};
 use crate::ports::{Distance, PressureEvent, PressureSource};
 use crate::sys::cgroup::{CgroupDir, CgroupNames, GroupMemoryReader, Hierarchy, PAGE_SIZE};
-use crate::sys::clock;
 use crate::sys::filesystem::FileSystem;
-use crate::telemetry::record::{Output, wall_clock};
-use bytesize::ByteSize;
+use crate::telemetry::record::Output;
 use clap::Args;
-use serde_json::json;
+use lines::Lines;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::oneshot;
+
+/// How often stalls in reclaim are printed, where there were any.
+const STALLS_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub(super) struct TraceArgs {
@@ -32,6 +36,9 @@ pub(super) struct TraceArgs {
     /// An event each time so many inodes have been made.
     #[arg(long, value_name = "QUANTITY", default_value = "100", value_parser = step)]
     inode_step: i64,
+    /// An event each time so many tasks (processes and threads) have been made, on the whole node. Default: none.
+    #[arg(long, value_name = "QUANTITY", value_parser = step)]
+    task_step: Option<i64>,
     /// Stop after so many events.
     #[arg(long, value_name = "N")]
     count: Option<u64>,
@@ -82,14 +89,18 @@ pub(super) fn trace(args: &TraceArgs) -> Result<Exit, Failure> {
                 .map(|fs| (Signal::NodeFsInodesFree, fs.device))
                 .into_iter()
                 .collect(),
-            pids: false,
+            pids: args.task_step.is_some(),
         },
         group: group.map(|(_, reader)| reader),
         memory_step: args.memory_step.max(PAGE_SIZE as i64),
         inode_step: args.inode_step,
+        task_step: args.task_step.unwrap_or(0),
         left: args.count,
-        output: args.output,
-        names: CgroupNames::new(hierarchy),
+        lines: Lines {
+            output: args.output,
+            names: CgroupNames::new(hierarchy),
+            stalls: BTreeMap::new(),
+        },
     };
     let options = args.bpf.options();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -112,10 +123,10 @@ struct Tracer {
     group: Option<GroupMemoryReader>,
     memory_step: i64,
     inode_step: i64,
+    task_step: i64,
     /// Events still to be printed; `None`: no end.
     left: Option<u64>,
-    output: Output,
-    names: CgroupNames,
+    lines: Lines,
 }
 
 impl Tracer {
@@ -136,6 +147,9 @@ impl Tracer {
         }
         tracing::info!(?sources, "tracing");
         let log = attached.log_reader();
+        if let Some(feed) = attached.take_cgroups() {
+            self.lines.names.follow(Box::new(feed));
+        }
         let mut events =
             KernelEvents::open(attached, &self.wanted, None).map_err(|e| Failure::runtime(&e))?;
         let logging = async {
@@ -163,25 +177,50 @@ impl Tracer {
         Signal::ALL
             .into_iter()
             .for_each(|signal| self.arm(events, signal));
+        let mut second = tokio::time::interval(STALLS_EVERY);
+        // What had stalled before is not this trace's.
+        self.lines.stalls(events.stalls());
         while self.left != Some(0) {
-            let event = events.next().await;
-            events.mark();
-            self.arm(events, event.signal);
-            let line = self.line(&event);
-            // A reader that has seen enough (`| head`) is no failure.
-            if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
+            let lines = tokio::select! {
+                event = events.next() => self.heard(events, &event),
+                _ = second.tick() => {
+                    self.lines.names.refresh();
+                    self.lines.stalls(events.stalls())
+                }
+            };
+            for line in lines {
+                // A reader that has seen enough (`| head`) is no failure.
+                if writeln!(out, "{line}").is_err() {
+                    return Ok(());
+                }
+            }
+            if out.flush().is_err() {
                 return Ok(());
             }
-            self.left = self.left.map(|left| left - 1);
         }
         Ok(())
+    }
+
+    fn heard(&mut self, events: &mut KernelEvents, event: &PressureEvent) -> Vec<String> {
+        self.left = self.left.map(|left| left - 1);
+        let victims = events.oom_victims();
+        if !victims.is_empty() {
+            return victims
+                .iter()
+                .map(|victim| self.lines.victim(victim))
+                .collect();
+        }
+        events.mark();
+        self.arm(events, event.signal);
+        vec![self.lines.event(event)]
     }
 
     /// The next line is a step away from here, wherever here is.
     fn arm(&self, events: &mut KernelEvents, signal: Signal) {
         let left = match signal.resource() {
             Resource::Memory | Resource::EphemeralStorage => self.memory_step,
-            Resource::Inodes | Resource::Pids => self.inode_step,
+            Resource::Inodes => self.inode_step,
+            Resource::Pids => self.task_step,
         };
         let usage = self
             .group
@@ -193,46 +232,6 @@ impl Tracer {
         if events.arm(signal, Distance { left, level }).is_some() {
             events.mark();
             events.arm(signal, Distance { left, level });
-        }
-    }
-
-    fn line(&mut self, event: &PressureEvent) -> String {
-        let resource = event.signal.resource();
-        let (kind, unit) = match resource {
-            Resource::Memory => ("memory", "pages"),
-            Resource::EphemeralStorage => ("bytes", "bytes"),
-            Resource::Inodes => ("inode", "inodes"),
-            Resource::Pids => ("task", "tasks"),
-        };
-        let group = self
-            .names
-            .name(event.cgroup)
-            .unwrap_or("unknown")
-            .to_owned();
-        match self.output {
-            Output::Text => {
-                let amount = match resource {
-                    Resource::Memory => {
-                        ByteSize::b(event.amount.saturating_mul(PAGE_SIZE)).to_string()
-                    }
-                    Resource::EphemeralStorage => ByteSize::b(event.amount).to_string(),
-                    Resource::Inodes | Resource::Pids => event.amount.to_string(),
-                };
-                format!("{} {kind:<6} {amount:>10} {} pid {} {group}", wall_clock(event.time), event.rung, event.pid)
-            }
-            Output::Json => json!({
-                "time": wall_clock(event.time),
-                "t_ns": event.time.as_nanos(),
-                "kind": kind,
-                "cgroup": group,
-                "cgroup_id": event.cgroup,
-                "amount": event.amount,
-                "unit": unit,
-                "rung": event.rung,
-                "pid": event.pid,
-                "notify_us": u64::try_from(clock::elapsed_since(event.time).as_micros()).unwrap_or(u64::MAX),
-            })
-            .to_string(),
         }
     }
 }

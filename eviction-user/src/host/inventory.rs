@@ -8,7 +8,9 @@ use crate::model::{
     Snapshot, Summary, SystemContainer, Timestamp, Uid,
 };
 use crate::ports::{Growth, Inventory, Look, LookError};
-use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy, protected_memory, subtree};
+use crate::sys::cgroup::{
+    CgroupDir, GroupMemoryReader, Hierarchy, oom_counts, protected_memory, subtree,
+};
 use crate::sys::clock;
 use crate::sys::filesystem::{FileSystem, FileSystemUse};
 use crate::sys::node_memory::NodeMemoryReader;
@@ -154,6 +156,10 @@ impl Inventory for HostInventory {
             self.look.summary.nodefs = Some(fs_stats(now, &nodefs.read().map_err(failed)?));
         }
         Ok(&self.look)
+    }
+
+    fn oom_counts(&mut self) -> BTreeMap<u64, u64> {
+        oom_counts(&self.root, &self.hierarchy)
     }
 
     fn snapshot(&mut self, growth: &Growth) -> Snapshot {

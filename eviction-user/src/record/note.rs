@@ -69,6 +69,27 @@ pub enum Note {
     EventsLost {
         count: u64,
     },
+    HookSilent {
+        at: Timestamp,
+        signal: Text,
+        rung: Text,
+        unseen: i64,
+    },
+    EventLate {
+        at: Timestamp,
+        received: Timestamp,
+        rung: Text,
+    },
+    OomKilled {
+        at: Timestamp,
+        pid: u32,
+        cgroup: u64,
+    },
+    OomMismatch {
+        cgroup: u64,
+        counted: u64,
+        seen: u64,
+    },
     /// Lines that the journal had no room for.
     JournalDropped {
         count: u64,
@@ -147,6 +168,27 @@ impl Note {
                 reason: reason.clone(),
             },
             Entry::EventsLost { count } => Self::EventsLost { count: *count },
+            Entry::HookSilent { at, hook } => Self::HookSilent {
+                at: *at,
+                signal: hook.signal.name().into(),
+                rung: hook.rung.into(),
+                unseen: hook.unseen,
+            },
+            Entry::EventLate { event, received } => Self::EventLate {
+                at: event.time,
+                received: *received,
+                rung: event.rung.into(),
+            },
+            Entry::OomKill { victim } => Self::OomKilled {
+                at: victim.time,
+                pid: victim.pid,
+                cgroup: victim.cgroup,
+            },
+            Entry::OomMismatch { mismatch } => Self::OomMismatch {
+                cgroup: mismatch.cgroup,
+                counted: mismatch.counted,
+                seen: mismatch.seen,
+            },
             Entry::RecordsDropped { count } => Self::JournalDropped { count: *count },
             Entry::NoCandidate { .. } | Entry::Engine { .. } => return None,
         })

@@ -24,6 +24,8 @@ pub(crate) fn run_if_child() -> Option<ExitCode> {
                 .map(|mib: usize| kept.push(touched(mib << 20)))
                 .is_ok(),
             ["write", path, mib] => mib.parse().is_ok_and(|mib| written(path, mib).is_ok()),
+            ["threads", count] => count.parse().is_ok_and(threads),
+            ["processes", count] => count.parse().is_ok_and(processes),
             ["create", directory, from, count] => create(Path::new(directory), from, count),
             _ => false,
         };
@@ -46,6 +48,21 @@ fn written(path: &str, mib: usize) -> std::io::Result<()> {
     let buffer = [1; 16 * PAGE];
     let mut file = fs::File::create(path)?;
     (0..mib * 16).try_for_each(|_| file.write_all(&buffer))
+}
+
+/// One after another, so that no limit on tasks is in the way.
+fn threads(count: u32) -> bool {
+    (0..count).all(|_| std::thread::spawn(|| ()).join().is_ok())
+}
+
+/// Each ends at once: its standard input is empty.
+fn processes(count: u32) -> bool {
+    (0..count).all(|_| {
+        Command::new("/proc/self/exe")
+            .stdin(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    })
 }
 
 fn create(directory: &Path, from: &str, count: &str) -> bool {

@@ -4,8 +4,11 @@
 mod inodes;
 mod load;
 mod log;
+mod loss;
 mod memory;
+mod observed;
 mod scratch;
+mod tasks;
 
 use std::process::ExitCode;
 
@@ -25,6 +28,7 @@ pub(crate) enum Verdict {
 const RECORD: &str = "EVICTION_TEST_RECORD_FACTS";
 
 type Outcome = Result<Verdict, Failed>;
+type Scenario = fn(&Facts) -> Outcome;
 
 fn main() -> ExitCode {
     if let Some(code) = load::run_if_child() {
@@ -74,6 +78,35 @@ fn main() -> ExitCode {
             inodes::one_event_per_arming(facts, rung)
         }));
     }
+    let told: [(&str, Scenario); 6] = [
+        (
+            "tasks::raw_tp/task_newtask",
+            tasks::a_storm_is_one_event_per_arming,
+        ),
+        (
+            "observed::case_13_an_oom_victim_is_told_with_its_cgroup",
+            observed::an_oom_victim_is_told_with_its_cgroup,
+        ),
+        (
+            "observed::stalls_are_summed_for_the_cgroup_that_waits",
+            observed::stalls_are_summed_for_the_cgroup_that_waits,
+        ),
+        (
+            "observed::case_69_cgroups_that_come_and_go_are_told",
+            observed::cgroups_that_come_and_go_are_told,
+        ),
+        (
+            "loss::case_68_a_full_ring_loses_no_crossing",
+            loss::a_full_ring_loses_no_crossing,
+        ),
+        (
+            "loss::case_69_cgroups_that_were_lost_are_found_by_a_walk",
+            loss::cgroups_that_were_lost_are_found_by_a_walk,
+        ),
+    ];
+    for (name, run) in told {
+        trials.push(trial(name, facts.clone(), run));
+    }
     trials.push(trial(
         "log::the_programs_speak_when_asked_to",
         facts,
@@ -109,7 +142,9 @@ fn facts_are_complete(facts: &Facts) -> Outcome {
     let complete = offsets.memcg.is_some()
         && offsets.task.is_some()
         && offsets.inode.is_some()
-        && offsets.folio.is_some();
+        && offsets.folio.is_some()
+        && offsets.victim.is_some()
+        && offsets.cgroup.is_some();
     if !complete || offsets.inode_arg.is_none() || facts.cpus == 0 || facts.kernel.is_empty() {
         return Err(format!("{facts:?}").into());
     }

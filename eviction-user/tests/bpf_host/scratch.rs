@@ -55,6 +55,15 @@ impl Cgroup {
         Ok(fs::metadata(path)?.ino())
     }
 
+    /// Bytes that it may use.
+    pub(crate) fn limit(&self, bytes: u64) -> Result<(), Failed> {
+        let file = match self.usage {
+            "memory.current" => "memory.max",
+            _ => "memory.limit_in_bytes",
+        };
+        Ok(fs::write(self.path.join(file), bytes.to_string())?)
+    }
+
     pub(crate) fn usage_pages(&self) -> Result<u64, Failed> {
         let text = fs::read_to_string(self.path.join(self.usage))?;
         Ok(text.trim().parse::<u64>()? / 4096)

@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 use eviction_tests::scenario::demo::{Demo, inode_faults, is_timer, memory_faults, right_victim};
-use eviction_tests::scenario::{Events, InodeStory, MemoryStory, Programs, cache, interrupt};
+use eviction_tests::scenario::{
+    Events, InodeStory, MemoryStory, OomStory, Programs, cache, interrupt,
+};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,6 +35,15 @@ enum Story {
     },
     /// Page cache that is in use, and a hog: cases 14 and 15. The file (or disk) has 96 MiB or more.
     GuestCache { file: PathBuf },
+    /// The kernel's OOM killer strikes: its victim is told, with its cgroup.
+    Oom {
+        /// Without eBPF: by the kernel's counters.
+        #[arg(long)]
+        timer: bool,
+        /// In a cgroup namespace of its own.
+        #[arg(long)]
+        namespace: bool,
+    },
     /// An inode hog in an emulated guest, on a ready ext4 image.
     GuestInodes {
         image: PathBuf,
@@ -106,6 +117,16 @@ fn main() -> anyhow::Result<ExitCode> {
         Story::GuestCache { file } => {
             let outcome = cache::run(&programs, &file, 30 << 20)?;
             (serde_json::to_value(&outcome)?, outcome.faults())
+        }
+        Story::Oom { timer, namespace } => {
+            let events = if timer { Events::Timer } else { Events::Auto };
+            let story = OomStory {
+                in_namespace: namespace,
+                ..OomStory::new(events)
+            };
+            let told = story.run(&programs)?;
+            let faults = told.faults(timer);
+            (Value::String(format!("{told:?}")), faults)
         }
         Story::GuestInodes { image, how } => {
             let outcome = InodeStory::guest(image, how.events()).run(&programs)?;

@@ -1,11 +1,12 @@
 //! `eviction run` as a child process, and the JSON records it prints.
 
-use super::{Programs, interrupt, wait_until};
+use super::{Programs, in_namespace, interrupt, wait_until};
 use crate::load::now_ns;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -63,14 +64,33 @@ pub struct Evictor {
 
 impl Evictor {
     pub fn start(programs: &Programs, args: &[String]) -> Result<Self, EvictorError> {
-        let mut process = Command::new(&programs.eviction)
+        Self::spawn(programs, args, |_| Ok(()))
+    }
+
+    /// In a cgroup namespace of its own, whose roots are `groups` (one per hierarchy).
+    pub fn start_in_namespace(
+        programs: &Programs,
+        args: &[String],
+        groups: &[PathBuf],
+    ) -> Result<Self, EvictorError> {
+        Self::spawn(programs, args, |command| in_namespace(command, groups))
+    }
+
+    fn spawn(
+        programs: &Programs,
+        args: &[String],
+        prepare: impl FnOnce(&mut Command) -> std::io::Result<()>,
+    ) -> Result<Self, EvictorError> {
+        let mut command = Command::new(&programs.eviction);
+        command
             .arg("run")
             .args(args)
             .args(["--output", "json"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
+            .stderr(Stdio::piped());
+        let mut process = prepare(&mut command)
+            .and_then(|()| command.spawn())
             .map_err(|source| EvictorError::Start {
                 program: programs.eviction.display().to_string(),
                 source,
@@ -144,6 +164,17 @@ impl Evictor {
 
     pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Record> {
         self.seen.iter().filter(move |r| r.kind() == kind)
+    }
+
+    /// Halts it, as a debugger or a frozen cgroup would, or lets it go on.
+    pub fn halt(&self, halted: bool) -> nix::Result<()> {
+        let signal = if halted {
+            Signal::SIGSTOP
+        } else {
+            Signal::SIGCONT
+        };
+        let pid = i32::try_from(self.process.id()).map_err(|_| nix::errno::Errno::ESRCH)?;
+        kill(Pid::from_raw(pid), signal)
     }
 
     /// Stops it as a service manager would: its exit code (`None`: it did not end in time, or by a signal) and stderr.

@@ -8,6 +8,8 @@ mod evictor;
 mod inodes;
 pub mod interrupt;
 mod memory;
+mod namespace;
+mod oom;
 mod tree;
 mod workload;
 
@@ -15,6 +17,8 @@ pub use disk::{Disk, DiskError};
 pub use evictor::{Evictor, EvictorError, Record};
 pub use inodes::{InodeOutcome, InodeStory};
 pub use memory::{Events, MemoryOutcome, MemoryStory};
+pub use namespace::in_namespace;
+pub use oom::{OomStory, Told};
 pub use tree::TestTree;
 pub use workload::Workload;
 

@@ -5,6 +5,7 @@ mod command_line;
 mod config;
 mod explain;
 mod nobody;
+mod observations;
 mod observe;
 mod program;
 mod replay;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     cases.extend(config::cases());
     cases.extend(explain::cases());
     cases.extend(observe::cases());
+    cases.extend(observations::cases());
     cases.extend(stories::cases());
     cases.extend(replay::cases());
     suite::main(cases)

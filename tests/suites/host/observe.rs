@@ -145,7 +145,7 @@ fn trace_memory() -> Result<Outcome> {
 }
 
 /// Reads stderr until a line has `word` in it; what follows is still read, so that the pipe never fills.
-fn wait_for_line(child: &mut std::process::Child, word: &str) -> Result<()> {
+pub(crate) fn wait_for_line(child: &mut std::process::Child, word: &str) -> Result<()> {
     use std::io::{BufRead, BufReader};
     let stderr = child.stderr.take().context("stderr is not piped")?;
     let (found, waiting) = std::sync::mpsc::channel();

@@ -85,6 +85,26 @@ dying() {
     rm /dev/shm/kept
     has "removed cgroups still hold memory, 0 are allowed" /tmp/held
 }
+# Kprobes can be switched off as a whole: the program stays attached and is never called.
+silenced() {
+    switch=/sys/kernel/debug/kprobes/enabled
+    echo 0 >$switch
+    eviction-scenario guest-memory --rungs kprobe/page_counter_try_charge --record /tmp/silenced --expect-source timer
+    code=$?
+    echo 1 >$switch
+    [ $code = 0 ] || return 1
+    eviction replay /tmp/silenced --recorded >/tmp/silence && has "saw nothing of it" /tmp/silence
+}
+unplugged() {
+    cpu=/sys/devices/system/cpu/cpu1/online
+    (while :; do echo 0 >$cpu; sleep 0.2; echo 1 >$cpu; sleep 0.2; done) & toggler=$!
+    eviction-scenario guest-memory --expect-source fentry/page_counter_try_charge
+    code=$?
+    kill $toggler
+    wait $toggler
+    echo 1 >$cpu
+    return $code
+}
 GROUP=/sys/fs/cgroup; [ -d /sys/fs/cgroup/memory ] && GROUP=/sys/fs/cgroup/memory
 step "the guest is whole" whole
 step "doctor" doctor
@@ -95,6 +115,9 @@ step "memory by kprobe" eviction-scenario guest-memory --rungs kprobe/page_count
 step "memory without eBPF" eviction-scenario guest-memory --timer --expect-source timer
 step "cases 14 and 15, page cache in use" cache
 step "case 18, dying cgroups" dying
+step "a hook that is switched off" silenced
+step "a CPU that goes and comes" unplugged
+step "case 13 and 69, an OOM kill seen from a cgroup namespace" eviction-scenario oom --namespace
 step "inodes by fentry" eviction-scenario guest-inodes /dev/vda --expect-source fentry/inode_init_owner
 step "inodes by kprobe" eviction-scenario guest-inodes /dev/vdb --rungs kprobe/inode_init_owner --expect-source kprobe/inode_init_owner
 step "inodes without eBPF" eviction-scenario guest-inodes /dev/vdc --timer --expect-source timer

@@ -1,7 +1,9 @@
 //! One turn: mark, look, decide if a decision is due, act, arm. Then wait for whatever comes first.
 
 mod act;
+mod observe;
 
+use super::oom::OomLedger;
 use super::{Lines, Pace};
 use crate::model::{Signal, Timestamp, Uid};
 use crate::policy::Engine;
@@ -51,6 +53,9 @@ pub struct Agent<S, I, X, J> {
     pretended: Vec<Uid>,
     next_id: u64,
     lost: u64,
+    ledger: OomLedger,
+    /// An event of this turn that had waited long, and when it was received.
+    late: Option<(PressureEvent, Timestamp)>,
     recorder: Option<Recorder>,
     /// When the event of this turn was taken out of its ring.
     received: Timestamp,
@@ -103,6 +108,8 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             pretended: Vec::new(),
             next_id: 1,
             lost: 0,
+            ledger: OomLedger::default(),
+            late: None,
             recorder: None,
             received: now,
             blind_because: None,
@@ -156,6 +163,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
 
     fn heard(&mut self, event: PressureEvent) -> Wake {
         self.received = clock::now();
+        self.note_delay(event);
         Wake::Event(event)
     }
 
@@ -195,10 +203,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         if newly_met || gone || self.cycle_due(clock::now()) {
             self.cycle(wake, taken);
         }
-        // Reading the counters allocates: not on the way from an event to its kill.
-        if !matches!(wake, Wake::Event(_)) {
-            self.count_lost();
-        }
+        self.observe(wake);
         self.arm()
     }
 
@@ -268,16 +273,6 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         removal
             .min()
             .map_or(cycle.min(look), |removal| removal.min(cycle).min(look))
-    }
-
-    fn count_lost(&mut self) {
-        let lost = self.source.lost_events();
-        if lost > self.lost {
-            self.tell(Entry::EventsLost {
-                count: lost - self.lost,
-            });
-            self.lost = lost;
-        }
     }
 }
 

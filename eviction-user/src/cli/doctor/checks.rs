@@ -78,6 +78,7 @@ const fn events_of(family: Family) -> &'static str {
         Family::Inodes => "inode events",
         Family::Bytes => "disk space events",
         Family::Pids => "task events",
+        Family::Observations => "observations",
     }
 }
 
@@ -114,6 +115,9 @@ fn fix_of(reason: &Reason) -> Option<String> {
         Reason::PerfForbidden { .. } => "grant CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0",
         Reason::NoTracepoint { .. } => {
             "load the file system's module, if one of that kind is to be watched"
+        }
+        Reason::FieldsUnknown { .. } => {
+            "use a kernel with CONFIG_DEBUG_INFO_BTF, or pass --btf FILE"
         }
         Reason::Locked => "boot with lockdown=integrity",
         Reason::NoFunction { .. } | Reason::ArgumentUnknown { .. } => return None,

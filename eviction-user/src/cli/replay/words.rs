@@ -2,6 +2,7 @@
 
 use crate::model::{Action, ReclaimCall, Timestamp};
 use crate::record::Note;
+use crate::sys::clock;
 
 /// For a column: what is done, without the reasons. Node events say nothing that the rest does not.
 pub(super) fn brief(action: &Action) -> Option<String> {
@@ -118,6 +119,34 @@ pub(super) fn note(note: &Note) -> (Option<Timestamp>, String) {
         ),
         Note::LookFailed { reason } => (None, format!("a look failed: {reason}")),
         Note::EventsLost { count } => (None, format!("{count} kernel events lost")),
+        Note::HookSilent {
+            at,
+            signal,
+            rung,
+            unseen,
+        } => (
+            Some(*at),
+            format!("{signal} fell by {unseen} and {rung} saw nothing of it"),
+        ),
+        Note::EventLate { at, received, rung } => (
+            Some(*at),
+            format!(
+                "an event by {rung} waited {} ms to be read",
+                clock::between(*at, *received).as_millis()
+            ),
+        ),
+        Note::OomKilled { at, pid, cgroup } => (
+            Some(*at),
+            format!("the kernel's OOM killer chose process {pid} in cgroup {cgroup}"),
+        ),
+        Note::OomMismatch {
+            cgroup,
+            counted,
+            seen,
+        } => (
+            None,
+            format!("OOM kills in cgroup {cgroup}: {counted} counted by the kernel, {seen} seen"),
+        ),
         Note::JournalDropped { count } => (None, format!("{count} lines of output dropped")),
         Note::NotesLost { count } => (None, format!("{count} notes not recorded")),
     }

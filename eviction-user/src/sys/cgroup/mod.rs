@@ -7,6 +7,7 @@ mod hierarchy;
 mod index;
 mod memory;
 mod names;
+mod oom;
 pub mod parse;
 mod walk;
 
@@ -19,4 +20,5 @@ pub use memory::{
     GroupMemory, GroupMemoryReader, PAGE_SIZE, oom_kills, protected_memory, usage_file,
 };
 pub use names::{CgroupNames, ChangeFeed};
+pub use oom::{NODE, oom_counts};
 pub use walk::subtree;

@@ -104,6 +104,22 @@ pub(super) fn object(entry: &Entry, names: &mut CgroupNames) -> Value {
         }
         Entry::LookFailed { reason } => json!({"record": "look-failed", "reason": reason}),
         Entry::EventsLost { count } => json!({"record": "events-lost", "count": count}),
+        Entry::HookSilent { at, hook } => json!({
+            "record": "hook-silent", "t_ns": at.as_nanos(), "time": wall_clock(*at), "signal": hook.signal.name(),
+            "rung": hook.rung, "unseen": hook.unseen,
+        }),
+        Entry::EventLate { event, received } => json!({
+            "record": "event-late", "t_ns": event.time.as_nanos(), "time": wall_clock(event.time), "rung": event.rung,
+            "waited_us": micros(clock::between(event.time, *received)),
+        }),
+        Entry::OomKill { victim } => json!({
+            "record": "oom-kill", "t_ns": victim.time.as_nanos(), "time": wall_clock(victim.time), "pid": victim.pid,
+            "cgroup": names.name(victim.cgroup), "cgroup_id": victim.cgroup,
+        }),
+        Entry::OomMismatch { mismatch } => json!({
+            "record": "oom-mismatch", "cgroup": names.name(mismatch.cgroup), "cgroup_id": mismatch.cgroup,
+            "counted": mismatch.counted, "seen": mismatch.seen,
+        }),
         Entry::RecordsDropped { count } => json!({"record": "records-dropped", "count": count}),
     }
 }

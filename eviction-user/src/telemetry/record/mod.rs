@@ -5,11 +5,11 @@ mod text;
 
 use crate::model::{Action, Candidate, Outcome, Timestamp};
 use crate::ports::{Entry, Wake};
-use crate::sys::cgroup::CgroupNames;
+use crate::sys::cgroup::{CgroupNames, ChangeFeed};
 use crate::sys::clock;
 use clap::ValueEnum;
 use std::io::Write;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -19,10 +19,28 @@ pub enum Output {
     Json,
 }
 
-/// Prints entries until the sender is gone.
-pub fn print_all(entries: Receiver<Entry>, output: Output, mut names: CgroupNames) {
+/// How often changes of cgroups are taken in although nothing is to be printed.
+const REFRESH: Duration = Duration::from_secs(1);
+
+/// Prints entries until the sender is gone. `feeds`: from where the kernel tells of cgroups, once that is known.
+pub fn print_all(
+    entries: &Receiver<Entry>,
+    output: Output,
+    mut names: CgroupNames,
+    feeds: &Receiver<Box<dyn ChangeFeed>>,
+) {
     let mut out = std::io::stdout();
-    for entry in entries {
+    loop {
+        let entry = entries.recv_timeout(REFRESH);
+        feeds.try_iter().for_each(|feed| names.follow(feed));
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(RecvTimeoutError::Timeout) => {
+                names.refresh();
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
         let line = match output {
             Output::Text => text::line(&entry, &mut names),
             Output::Json => json::object(&entry, &mut names).to_string(),

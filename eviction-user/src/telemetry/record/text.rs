@@ -2,8 +2,8 @@
 
 use super::{event_to, listed, micros, record_id, request, state_kind, wall_clock, why_not};
 use crate::model::{Action, Candidate, Eviction, EvictionCause, Resource, Timestamp};
-use crate::ports::{Entry, PressureEvent};
-use crate::sys::cgroup::CgroupNames;
+use crate::ports::{Entry, OomMismatch, PressureEvent};
+use crate::sys::cgroup::{CgroupNames, NODE};
 use crate::sys::clock;
 use bytesize::ByteSize;
 
@@ -113,12 +113,59 @@ pub(super) fn line(entry: &Entry, names: &mut CgroupNames) -> String {
             "warning",
             format!("{count} kernel events lost; looked instead"),
         ),
+        Entry::HookSilent { at, hook } => at_time(
+            *at,
+            "warning",
+            format!(
+                "{} fell by {} and {} saw nothing of it: looking on a timer until it is heard again",
+                hook.signal,
+                quantity(hook.signal.resource(), hook.unseen.into()),
+                hook.rung
+            ),
+        ),
+        Entry::EventLate { event, received } => at_time(
+            *received,
+            "warning",
+            format!(
+                "an event by {} waited {} ms for this program to run",
+                event.rung,
+                clock::between(event.time, *received).as_millis()
+            ),
+        ),
+        Entry::OomKill { victim } => at_time(
+            victim.time,
+            "OOM kill",
+            format!(
+                "the kernel killed process {} in {}",
+                victim.pid,
+                group(victim.cgroup, names)
+            ),
+        ),
+        Entry::OomMismatch { mismatch } => {
+            at_time(clock::now(), "warning", oom_mismatch(mismatch, names))
+        }
         Entry::RecordsDropped { count } => at_time(
             clock::now(),
             "warning",
             format!("{count} records not printed: output too slow"),
         ),
     }
+}
+
+/// More than were counted is no alarm: a victim that is exiting already is chosen, and not killed.
+fn oom_mismatch(mismatch: &OomMismatch, names: &mut CgroupNames) -> String {
+    let place = match mismatch.cgroup {
+        NODE => "elsewhere on the node".to_owned(),
+        id => format!("in {}", group(id, names)),
+    };
+    format!(
+        "OOM kills {place} since the start: {} by the kernel's own count, {} seen as they happened",
+        mismatch.counted, mismatch.seen
+    )
+}
+
+fn group(id: u64, names: &mut CgroupNames) -> String {
+    names.name(id).unwrap_or("an unknown cgroup").to_owned()
 }
 
 /// What else the engine says beside evictions.
@@ -147,15 +194,22 @@ fn event_text(event: &PressureEvent, received: Timestamp, names: &mut CgroupName
     if event.while_arming {
         return format!("{}, {amount}, found while arming", event.rung);
     }
-    let group = names
-        .name(event.cgroup)
-        .unwrap_or("an unknown cgroup")
-        .to_owned();
+    let group = group(event.cgroup, names);
     format!(
         "{} in {group}, {amount}, received after {} us",
         event.rung,
         micros(clock::between(event.time, received))
     )
+}
+
+/// An amount of something, for people.
+fn quantity(resource: Resource, amount: i128) -> String {
+    match resource {
+        Resource::Memory | Resource::EphemeralStorage => {
+            ByteSize::b(u64::try_from(amount).unwrap_or(0)).to_string()
+        }
+        Resource::Inodes | Resource::Pids => amount.to_string(),
+    }
 }
 
 /// The other candidates, each with what it uses and why it was spared.
@@ -166,12 +220,7 @@ fn losers(eviction: &Eviction) -> Vec<String> {
     else {
         return Vec::new();
     };
-    let amount = |n: i128| match resource {
-        Resource::Memory | Resource::EphemeralStorage => {
-            ByteSize::b(u64::try_from(n).unwrap_or(0)).to_string()
-        }
-        Resource::Inodes | Resource::Pids => n.to_string(),
-    };
+    let amount = |n: i128| quantity(*resource, n);
     let loser = |candidate: &Candidate| {
         let why = why_not(candidate)?;
         let used = amount(candidate.key.usage);
