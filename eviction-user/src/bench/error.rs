@@ -14,6 +14,8 @@ pub enum BenchError {
     Interrupted,
     #[error("no eBPF memory hook can be attached here; `eviction doctor` says why")]
     NoHook,
+    #[error("no eBPF hook for {0} can be attached here; `eviction doctor` says why")]
+    NoStormHook(&'static str),
     #[error(transparent)]
     Realtime(#[from] RealtimeError),
     #[error(transparent)]

@@ -6,6 +6,7 @@ mod busy;
 pub mod cost;
 mod cpus;
 mod error;
+mod folder;
 mod helper;
 pub mod idle;
 pub mod kill;
@@ -14,7 +15,9 @@ mod product;
 mod scratch;
 pub mod stats;
 mod stop;
+mod storm;
 
 pub use error::BenchError;
 pub use helper::serve as help;
 pub use stop::Stop;
+pub use storm::Storm;

@@ -14,6 +14,10 @@ use serde_json::Value;
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new(
+            "case_68_bench notify tells of a storm of inodes or forks by one event per arming",
+            storms,
+        ),
+        Case::new(
             "bench notify has a row for each source and misses no crossing",
             notify,
         ),
@@ -87,6 +91,28 @@ fn notify() -> Result<Outcome> {
         are_numbers(row, &["p50_us", "p90_us", "p99_us", "max_us"])?;
     }
     Ok(Outcome::Noted(format!("by {}", rows[0]["rung"])))
+}
+
+fn storms() -> Result<()> {
+    for storm in ["inodes", "forks"] {
+        let asked = format!("--storm={storm}");
+        let figures = measured(&["notify", "--rounds=3", &asked])?;
+        let rows = rows(&figures, "results", 4)?;
+        for (row, (source, stormy)) in rows.iter().zip([
+            ("bpf", false),
+            ("bpf", true),
+            ("wakeup", false),
+            ("wakeup", true),
+        ]) {
+            ensure!(row["source"] == source && row["missed"] == 0, "{row}");
+            ensure!((row["storm"] == storm) == stormy, "{row}");
+        }
+        let [armings, events, units] =
+            ["storm_armings", "storm_events", "storm_units"].map(|key| rows[1][key].as_u64());
+        ensure!(events <= armings, "more events than armings: {}", rows[1]);
+        ensure!(events > Some(0) && units > events, "no storm: {}", rows[1]);
+    }
+    Ok(())
 }
 
 fn victims() -> Result<()> {

@@ -7,6 +7,7 @@ mod programs;
 pub use pairs::Pairs;
 pub use programs::{Computed, Runs, computed_fentry_share};
 
+use super::folder::Folder;
 use super::helper::{Answer, Helper, Loop, Task};
 use super::product::Product;
 use super::scratch::Scratch;
@@ -120,7 +121,7 @@ impl<'a> Bench<'a> {
         let mut args = vec![
             format!("--root={}", self.scratch.root().path().display()),
             "--eviction-hard=memory.available<1%,nodefs.inodesFree<1%".to_owned(),
-            format!("--nodefs={}", self.folder.0.display()),
+            format!("--nodefs={}", self.folder.path().display()),
             // Whatever it should find: there is nothing to be gained here by killing.
             "--dry-run".to_owned(),
         ];
@@ -137,7 +138,7 @@ impl<'a> Bench<'a> {
     fn time(&mut self, work: Work, count: u64) -> Result<f64, BenchError> {
         match self
             .worker
-            .ask(&Task::Loop(work.times(count, &self.folder.0)))?
+            .ask(&Task::Loop(work.times(count, self.folder.path())))?
         {
             Answer::Took(nanos) => Ok(nanos as f64),
             other => Err(BenchError::Helper(format!("{other:?}"))),
@@ -150,30 +151,5 @@ impl<'a> Bench<'a> {
         let each = self.time(work, first)? / first as f64;
         let wanted = self.settings.loop_time.as_nanos() as f64 / each;
         Ok((wanted as u64).clamp(first, most))
-    }
-}
-
-/// A directory of our own, gone when dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn make(parent: &Path) -> Result<Self, BenchError> {
-        let path = parent.join(format!("eviction-bench-{}", std::process::id()));
-        match std::fs::create_dir(&path) {
-            Ok(()) => Ok(Self(path)),
-            Err(source) => Err(BenchError::File {
-                what: "make the directory",
-                path,
-                source,
-            }),
-        }
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            tracing::warn!(path = %self.0.display(), %error, "it cannot be removed; remove it by hand");
-        }
     }
 }

@@ -12,7 +12,8 @@ pub(super) use progress::Progress;
 
 use super::BenchError;
 use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -38,6 +39,8 @@ pub(super) enum Task {
     Loop(Loop),
     /// Runs on one CPU for ever.
     Spin,
+    /// Does it again and again for ever.
+    Storm(Loop),
     /// Charges so many bytes a second for ever, and gives them back.
     Breathe {
         bytes_a_second: u64,
@@ -133,6 +136,17 @@ impl Helper {
                 answer => Ok(answer),
             },
         }
+    }
+
+    /// Stops it in the middle of its task, or lets it go on.
+    pub(super) fn halt(&self, halted: bool) -> Result<(), BenchError> {
+        let signal = if halted {
+            Signal::SIGSTOP
+        } else {
+            Signal::SIGCONT
+        };
+        let pid = i32::try_from(self.child.id()).map_err(|_| BenchError::HelperEnded)?;
+        kill(Pid::from_raw(pid), signal).map_err(|_| BenchError::HelperEnded)
     }
 
     /// Waits until it has been killed by somebody else.

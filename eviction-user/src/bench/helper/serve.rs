@@ -44,6 +44,9 @@ fn carry_out(task: Task, memory: &mut Option<Memory>) -> io::Result<Answer> {
         Task::Spin => loop {
             std::hint::spin_loop();
         },
+        Task::Storm(what) => loop {
+            loops::run(&what)?;
+        },
         Task::Breathe { bytes_a_second } => match breathe(bytes_a_second)? {},
     }
 }

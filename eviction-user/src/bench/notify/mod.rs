@@ -12,6 +12,7 @@ mod wakeup;
 
 pub use rounds::{Settings, run};
 
+use super::Storm;
 use super::stats::Sorted;
 use crate::sys::cgroup::Version;
 use std::time::Duration;
@@ -55,6 +56,11 @@ impl Source {
         }
     }
 
+    /// Those that are measured during storms: ours, and the floor below it.
+    pub(super) const fn bears_storms(self) -> bool {
+        matches!(self, Self::Bpf | Self::Wakeup)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Bpf => "bpf",
@@ -79,6 +85,20 @@ pub struct Row {
     pub missed: u64,
     /// Microseconds.
     pub latencies: Sorted,
+    /// Taken while this raged.
+    pub storm: Option<StormRow>,
+}
+
+/// A storm, and what the kernel side told of it in all rounds together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StormRow {
+    pub storm: Storm,
+    /// How often its line was armed.
+    pub armings: u64,
+    /// Events of that line: at most one per arming, however many inodes or tasks were made.
+    pub events: u64,
+    /// Inodes or tasks that these events stand for.
+    pub units: u64,
 }
 
 /// How long a listener waits.

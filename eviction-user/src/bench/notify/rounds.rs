@@ -1,18 +1,24 @@
 //! Round by round: the sources take turns, each with a crossing of its own.
 
+use super::kernel::Watched;
 use super::listener::Listener;
-use super::{Row, Source, kernel, memcg, memory_events, poll, wakeup};
+use super::{Row, Source, StormRow, kernel, memcg, memory_events, poll, wakeup};
 use crate::bench::busy::Busy;
+use crate::bench::folder::Folder;
 use crate::bench::helper::{Answer, Crossing, Helper, Task};
 use crate::bench::scratch::Scratch;
 use crate::bench::stats::Sorted;
-use crate::bench::{BenchError, Stop, cpus};
+use crate::bench::storm::Raging;
+use crate::bench::{BenchError, Stop, Storm, cpus};
 use crate::bpf::Attached;
 use crate::model::Timestamp;
 use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy, PAGE_SIZE, Version, usage_file};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// How far away the line is when it is armed, in pages: from 8 MiB on, so that a hook that reports ahead of a line, while it
 /// is further away than a batch of huge pages, has to do so and to be armed again.
@@ -24,12 +30,14 @@ const SPREAD_BITS: u32 = 11;
 /// (`memcg1_check_events()`, 6.18; the same since 4.x).
 const PAST_PAGES: u64 = 1024;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// Crossings for each source.
     pub rounds: u64,
     /// Keep every CPU busy meanwhile.
     pub busy: bool,
+    /// Each crossing once without and once during this storm, whose files are made below this directory.
+    pub storm: Option<(Storm, PathBuf)>,
 }
 
 /// Measures. `attach` is called once, on the thread that listens to the hooks.
@@ -58,15 +66,21 @@ pub fn run(
     };
     taker.helper.ask(&Task::Pin { cpu: last })?;
 
+    let storm = match &settings.storm {
+        Some((storm, parent)) => Some(Storming::prepare(*storm, parent, &mut scratch)?),
+        None => None,
+    };
     let mut attach = Some(attach);
     let mut turns = Vec::new();
-    for source in Source::of(hierarchy.version) {
+    let sources = Source::of(hierarchy.version).into_iter();
+    for source in sources.filter(|source| storm.is_none() || source.bears_storms()) {
         let (listener, ears) = Listener::new(source);
         let (group, version) = (scratch.root().clone(), hierarchy.version);
         match source {
             Source::Bpf => {
                 if let Some(attach) = attach.take() {
-                    kernel::start(ears, group, version, attach)?;
+                    let watched = storm.as_ref().map(|storm| storm.watched.clone());
+                    kernel::start(ears, group, version, watched, attach)?;
                 }
             }
             Source::MemcgEventfd => memcg::start(ears, group, false)?,
@@ -79,8 +93,8 @@ pub fn run(
         turns.push(Turn {
             rung: listener.ready()?,
             listener,
-            missed: 0,
-            latencies: Vec::new(),
+            quiet: Tally::default(),
+            stormy: Tally::default(),
         });
     }
 
@@ -88,25 +102,73 @@ pub fn run(
     for round in 0..settings.rounds {
         for turn in &mut turns {
             stop.check()?;
-            turn.take(&mut taker, round)?;
+            turn.take(&mut taker, round, false)?;
+            if let Some(storm) = &storm {
+                storm.raging.rage(true)?;
+                let taken = turn.take(&mut taker, round, true);
+                storm.raging.rage(false)?;
+                taken?;
+            }
         }
     }
-    Ok(turns
-        .into_iter()
-        .map(|turn| turn.row(settings.rounds))
-        .collect())
+    let rows = turns.into_iter().flat_map(|turn| {
+        let stormy = storm
+            .as_ref()
+            .map(|storm| turn.stormy_row(&settings, storm));
+        [Some(turn.quiet_row(&settings)), stormy]
+            .into_iter()
+            .flatten()
+    });
+    Ok(rows.collect())
+}
+
+/// The storm, ready to break loose.
+struct Storming {
+    raging: Raging,
+    watched: Watched,
+    /// Last: gone after those who use it.
+    _folder: Folder,
+}
+
+impl Storming {
+    fn prepare(storm: Storm, parent: &Path, scratch: &mut Scratch) -> Result<Self, BenchError> {
+        let folder = Folder::make(parent)?;
+        let device = folder
+            .path()
+            .metadata()
+            .map_err(|source| BenchError::File {
+                what: "look at",
+                path: folder.path().to_owned(),
+                source,
+            })?;
+        Ok(Self {
+            raging: Raging::start(storm, &scratch.add("storm")?, folder.path())?,
+            watched: Watched {
+                storm,
+                device: device.dev(),
+                told: Arc::default(),
+            },
+            _folder: folder,
+        })
+    }
 }
 
 /// One source, and what it has to show so far.
 struct Turn {
     listener: Listener,
     rung: &'static str,
+    quiet: Tally,
+    stormy: Tally,
+}
+
+#[derive(Default)]
+struct Tally {
     missed: u64,
     latencies: Vec<f64>,
 }
 
 impl Turn {
-    fn take(&mut self, taker: &mut Taker, round: u64) -> Result<(), BenchError> {
+    fn take(&mut self, taker: &mut Taker, round: u64, stormy: bool) -> Result<(), BenchError> {
         taker.rest()?;
         let line = taker.line(round)?;
         self.listener.arm(line)?;
@@ -115,20 +177,41 @@ impl Turn {
             _ => taker.cross(line)?,
         };
         let heard = self.listener.heard()?;
+        let tally = if stormy {
+            &mut self.stormy
+        } else {
+            &mut self.quiet
+        };
         match latency(crossed, &heard) {
-            Some(micros) => self.latencies.push(micros),
-            None => self.missed += 1,
+            Some(micros) => tally.latencies.push(micros),
+            None => tally.missed += 1,
         }
         Ok(())
     }
 
-    fn row(self, rounds: u64) -> Row {
+    fn quiet_row(&self, settings: &Settings) -> Row {
+        self.row(settings, &self.quiet, None)
+    }
+
+    fn stormy_row(&self, settings: &Settings, storm: &Storming) -> Row {
+        let Watched { storm, told, .. } = &storm.watched;
+        let storm = StormRow {
+            storm: *storm,
+            armings: told.armings.load(Ordering::Relaxed),
+            events: told.events.load(Ordering::Relaxed),
+            units: told.units.load(Ordering::Relaxed),
+        };
+        self.row(settings, &self.stormy, Some(storm))
+    }
+
+    fn row(&self, settings: &Settings, tally: &Tally, storm: Option<StormRow>) -> Row {
         Row {
             source: self.listener.source,
             rung: self.rung,
-            rounds,
-            missed: self.missed,
-            latencies: Sorted::new(self.latencies),
+            rounds: settings.rounds,
+            missed: tally.missed,
+            latencies: Sorted::new(tally.latencies.clone()),
+            storm,
         }
     }
 }

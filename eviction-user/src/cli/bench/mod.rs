@@ -88,7 +88,7 @@ fn carry_out<T: Send + 'static>(
 
 fn failure(error: BenchError) -> Failure {
     let exit = match &error {
-        BenchError::NoHook => Exit::FallbackOnly,
+        BenchError::NoHook | BenchError::NoStormHook(_) => Exit::FallbackOnly,
         BenchError::Realtime(_) => Exit::Privilege,
         _ => Exit::Runtime,
     };
