@@ -39,6 +39,9 @@ pub enum Action {
     Held(Hold),
     /// The victims are not gone in time; the engine goes on without them.
     CleanupTimedOut(Vec<Uid>),
+    /// A hard threshold is met while these victims of a soft one still have their grace: it is over,
+    /// kill them now.
+    EndGrace(Vec<Uid>),
 }
 
 /// Node-level ways to free disk space, before any pod has to go.

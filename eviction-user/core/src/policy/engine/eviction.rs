@@ -26,11 +26,7 @@ impl Engine {
         for eviction in &evictions {
             self.pace.record(eviction.uid().clone(), now);
         }
-        let victims = evictions
-            .iter()
-            .map(|eviction| eviction.uid().clone())
-            .collect();
-        self.waiting = Some(Waiting::new(victims, now));
+        self.waiting = Some(Waiting::new(&evictions, now));
         actions.extend(event.map(Action::NodeEvent));
         actions.extend(
             evictions

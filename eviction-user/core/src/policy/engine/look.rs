@@ -17,7 +17,9 @@ impl Engine {
     ) -> Result<(), LayoutUnknown> {
         // The kubelet's loop stands still while it waits or reclaims. So do we, but for one thing:
         // image clean-up takes long, and memory or PIDs must not run out behind its back.
+        // And a victim that is to leave by itself need not be let off in peace for that.
         if self.waiting.is_some() || (self.reclaiming.is_some() && !self.is_urgent(snapshot)) {
+            actions.extend(self.end_grace(now, &snapshot.summary));
             return Ok(());
         }
         self.reclaiming = None;
@@ -41,17 +43,24 @@ impl Engine {
             actions.push(Action::Conditions(self.state.conditions().to_vec()));
         }
         self.act(now, decision, &snapshot.summary, actions);
+        // Both kinds may be met at once, and memory goes before disk whichever kind it is.
+        actions.extend(self.end_grace(now, &snapshot.summary));
         Ok(())
     }
 
     /// Whether a resource without node-level reclaim is short.
     fn is_urgent(&self, snapshot: &Snapshot) -> bool {
-        let observations = self.config.settings.observe(&snapshot.summary);
+        self.is_short(&snapshot.summary, |resource| {
+            matches!(resource, Resource::Memory | Resource::Pids)
+        })
+    }
+
+    /// Whether a hard threshold of one of these resources is met.
+    pub(super) fn is_short(&self, summary: &Summary, of: impl Fn(Resource) -> bool) -> bool {
+        let observations = self.config.settings.observe(summary);
         self.state.thresholds().iter().any(|threshold| {
-            matches!(
-                threshold.signal.resource(),
-                Resource::Memory | Resource::Pids
-            ) && threshold.is_hard()
+            of(threshold.signal.resource())
+                && threshold.is_hard()
                 && observations
                     .get(threshold.signal)
                     .is_some_and(|observed| thresholds::is_met(threshold, observed))

@@ -2,23 +2,42 @@
 //! (user case 32).
 
 use super::Engine;
-use crate::model::{Action, Span, Timestamp, Uid};
+use crate::model::{Action, Eviction, EvictionCause, Span, Summary, Timestamp, Uid};
 
 /// Victims on their way out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Waiting {
     pub victims: Vec<Uid>,
+    /// When they were evicted, or their grace was ended.
     pub since: Timestamp,
+    /// What they may take to leave by themselves, as victims of a soft threshold.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub grace: Span,
 }
 
 impl Waiting {
-    pub(super) fn new(victims: Vec<Uid>, since: Timestamp) -> Self {
-        Self { victims, since }
+    pub(super) fn new(evictions: &[Eviction], since: Timestamp) -> Self {
+        Self {
+            victims: evictions.iter().map(|e| e.uid().clone()).collect(),
+            since,
+            grace: evictions.iter().map(grace).max().unwrap_or_default(),
+        }
     }
 
+    /// The kubelet's wait begins when the kill call, grace included, is over.
     pub(super) fn ends(&self, timeout: Span) -> Timestamp {
-        self.since.plus(timeout)
+        self.since.plus(self.grace).plus(timeout)
+    }
+}
+
+/// Nothing but victims of soft thresholds are asked to leave before they are made to.
+fn grace(eviction: &Eviction) -> Span {
+    match &eviction.cause {
+        EvictionCause::Pressure { threshold, .. } if !threshold.is_hard() => {
+            Span::from_secs(eviction.grace.0.max(1))
+        }
+        EvictionCause::Pressure { .. } | EvictionCause::LocalStorage(_) => Span::ZERO,
     }
 }
 
@@ -37,6 +56,19 @@ impl Engine {
             }
             None => Vec::new(),
         }
+    }
+
+    /// A node that is short by a hard threshold has no time for anybody's grace. No second victim is
+    /// chosen: what the first one gives back is measured first.
+    pub(super) fn end_grace(&mut self, now: Timestamp, summary: &Summary) -> Option<Action> {
+        let is_short = self.is_short(summary, |_| true);
+        let waiting = self
+            .waiting
+            .as_mut()
+            .filter(|w| is_short && !w.grace.is_zero())?;
+        waiting.since = now;
+        waiting.grace = Span::ZERO;
+        Some(Action::EndGrace(waiting.victims.clone()))
     }
 
     /// One victim needs no more waiting; after the last one a look is due at once.
