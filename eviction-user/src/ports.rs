@@ -29,6 +29,8 @@ pub enum Wake {
     /// The monitoring interval or the engine's own deadline.
     Interval,
     VictimGone,
+    /// A node-level reclaim has ended.
+    Reclaimed,
 }
 
 impl Wake {
@@ -40,6 +42,7 @@ impl Wake {
             Self::Heartbeat => "timer",
             Self::Interval => "interval",
             Self::VictimGone => "victim-gone",
+            Self::Reclaimed => "reclaimed",
         }
     }
 }
@@ -227,13 +230,56 @@ pub enum Removal {
     Gone,
 }
 
+/// How a node-level reclaim went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReclaimReport {
+    pub took: Duration,
+    pub end: ReclaimEnd,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReclaimEnd {
+    #[error("exit code {0}")]
+    Exited(i32),
+    #[error("killed by signal {0}")]
+    Signalled(i32),
+    #[error("not done within {} s, killed", .0.as_secs_f64())]
+    TimedOut(Duration),
+    #[error("not run: {0}")]
+    NotRun(String),
+}
+
+impl ReclaimEnd {
+    pub fn is_good(&self) -> bool {
+        *self == Self::Exited(0)
+    }
+}
+
 /// Carries out evictions.
 pub trait Executor {
     /// Kills at once; returns when the signals are sent, not when the victim is gone.
     fn evict(&mut self, eviction: &Eviction) -> Result<KillReport, KillError>;
 
-    /// Is the victim gone? Kills again what has appeared meanwhile.
+    /// Asks all processes of the victim to end, which may take as long as they like.
+    fn ask_to_leave(&mut self, eviction: &Eviction) -> Result<KillReport, KillError>;
+
+    /// Kills a victim that was asked to leave and has not.
+    fn end_grace(&mut self, uid: &Uid) -> Result<KillReport, KillError>;
+
+    /// Is the victim gone? Kills again what has appeared since it was killed.
     fn removal(&mut self, uid: &Uid) -> Removal;
+
+    /// How many processes an eviction would hit; `None`: it cannot be told.
+    fn processes(&self, eviction: &Eviction) -> Option<usize>;
+
+    /// Is there a way to free node-level resources?
+    fn can_reclaim(&self) -> bool;
+
+    /// Begins to free node-level resources, and does not wait for the end.
+    fn reclaim(&mut self, signal: Signal);
+
+    /// How the reclaim went, once it has ended.
+    fn reclaimed(&mut self) -> Option<ReclaimReport>;
 }
 
 /// Says what was done. Must never block: it is called on the fast path.
@@ -258,6 +304,13 @@ impl Started {
     }
 }
 
+/// Growth of what is available on a file system; negative: others were faster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Freed {
+    pub bytes: i64,
+    pub inodes: i64,
+}
+
 /// One thing that happened.
 #[derive(Debug, Clone)]
 pub enum Entry {
@@ -275,7 +328,16 @@ pub enum Entry {
         wake: Wake,
         looked: Timestamp,
         dry_run: bool,
+        /// How many processes it would hit; asked in a dry run only.
+        processes: Option<usize>,
         eviction: Box<Eviction>,
+    },
+    /// The victim of a soft threshold has so long to leave by itself.
+    Asked {
+        id: u64,
+        uid: Uid,
+        report: KillReport,
+        grace: Duration,
     },
     Kill {
         id: u64,
@@ -302,6 +364,21 @@ pub enum Entry {
     NoCandidate {
         at: Timestamp,
         ranking: Box<Ranking>,
+    },
+    /// Node-level resources are being freed; in a dry run they would be.
+    Reclaim {
+        at: Timestamp,
+        signal: Signal,
+        dry_run: bool,
+    },
+    Reclaimed {
+        at: Timestamp,
+        signal: Signal,
+        report: ReclaimReport,
+        /// On the signal's file system, whoever freed it; `None`: it could not be read.
+        freed: Option<Freed>,
+        /// For so long it is not tried again, because it was in vain.
+        rest: Option<Duration>,
     },
     /// What else the engine said: conditions, node events, holds.
     Engine {

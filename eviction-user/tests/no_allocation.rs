@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use eviction_user::host::HostInventory;
+use eviction_user::host::{FileSystems, HostInventory, Scan, Watched};
 use eviction_user::ports::Inventory;
 use eviction_user::sys::cgroup::{CgroupDir, Hierarchy};
 use eviction_user::sys::filesystem::FileSystem;
@@ -43,7 +43,17 @@ fn a_look_does_not_allocate() {
     let groups = [vec![root.clone()], root.children()].concat();
     let nodefs = FileSystem::at("/".as_ref()).ok();
     let inventory = groups.into_iter().find_map(|group| {
-        HostInventory::open(group, hierarchy.clone(), Vec::new(), nodefs.clone(), None).ok()
+        let watched = Watched {
+            file_systems: FileSystems {
+                nodefs: nodefs.clone(),
+                imagefs: nodefs.clone(),
+                containerfs: nodefs.clone(),
+            },
+            scan: Scan::None,
+            pids: true,
+            most_processes: Some(1),
+        };
+        HostInventory::open(group, hierarchy.clone(), Vec::new(), watched).ok()
     });
     let Some(mut inventory) = inventory else {
         println!("skipped: no cgroup has the memory controller");

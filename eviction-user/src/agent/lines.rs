@@ -1,6 +1,6 @@
 //! From one look to the distances of the armed lines, and to "is a threshold newly met?".
 
-use crate::model::{Observation, Observations, Signal, Threshold};
+use crate::model::{Observations, Signal, Threshold};
 use crate::policy::{distance, thresholds};
 use crate::ports::{Distance, Look};
 
@@ -35,7 +35,8 @@ impl Lines {
         self.met != 0
     }
 
-    /// The distance to the nearest threshold of this signal; `None` when there is none, or no reading.
+    /// The distance to the nearest threshold of this signal that is still to be crossed; `None` when there
+    /// is no threshold, or no reading. Where a soft one is met already, the hard one behind it counts.
     pub fn distance(
         &self,
         signal: Signal,
@@ -43,14 +44,13 @@ impl Lines {
         observations: &Observations,
     ) -> Option<Distance> {
         let observation = observations.get(signal)?;
-        let nearest = |o: &Observation| {
-            self.thresholds
-                .iter()
-                .filter(|t| t.signal == signal)
-                .filter_map(|t| distance::to_threshold(t, o))
-                .min()
-        };
-        let left = nearest(observation)?;
+        let distances = self
+            .thresholds
+            .iter()
+            .filter(|t| t.signal == signal)
+            .filter_map(|t| distance::to_threshold(t, observation));
+        let ahead = distances.clone().filter(|left| *left > 0).min();
+        let left = ahead.or_else(|| distances.max())?;
         let level = (signal == Signal::AllocatableMemoryAvailable)
             .then(|| look.group_usage.checked_add_signed(left).unwrap_or(0));
         Some(Distance { left, level })
@@ -60,7 +60,7 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Limit, Quantity, Summary, Timestamp};
+    use crate::model::{Limit, Observation, Quantity, Summary, Timestamp};
 
     const MIB: i64 = 1 << 20;
 
@@ -121,5 +121,22 @@ mod tests {
             lines.distance(Signal::MemoryAvailable, &look(0), &observed(200 * MIB)),
             None
         );
+    }
+
+    #[test]
+    fn behind_a_threshold_that_is_met_the_next_one_is_armed() {
+        let lines = lines(&["64Mi", "128Mi"]);
+        let left = |available: i64| {
+            let signal = Signal::AllocatableMemoryAvailable;
+            let found = lines.distance(signal, &look(0), &observed(available * MIB));
+            found.unwrap().left
+        };
+        assert_eq!(
+            left(100),
+            36 * MIB + 1,
+            "the soft one is met, the hard one is not"
+        );
+        assert_eq!(left(64), 1);
+        assert_eq!(left(63), -MIB + 1, "both are met: as far as the way back");
     }
 }

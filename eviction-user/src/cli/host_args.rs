@@ -2,10 +2,10 @@
 
 use super::Failure;
 use super::eviction_args::EvictionArgs;
-use crate::config::{HostConfig, HostFlags};
-use crate::host::{DirectoryScan, HostInventory};
-use crate::model::{Signal, Threshold};
-use crate::policy::EngineConfig;
+use crate::config::{FsPaths, HostConfig, HostFlags};
+use crate::host::{FileSystems, HostInventory, Scan, ScanTarget, Watched};
+use crate::model::{FsLayout, Operator, Signal, Threshold};
+use crate::policy::{EngineConfig, containerfs};
 use crate::sys::cgroup::{CgroupDir, DyingCgroups, GroupMemoryReader, Hierarchy};
 use crate::sys::filesystem::FileSystem;
 use crate::sys::pressure::MemoryStall;
@@ -27,13 +27,38 @@ pub(super) struct HostArgs {
     config: Option<PathBuf>,
     #[command(flatten)]
     eviction: EvictionArgs,
-    /// A path on the file system that nodefs.inodesFree is about.
+    /// A path on the file system that nodefs.available and nodefs.inodesFree are about.
     #[arg(long, value_name = "PATH")]
     nodefs: Option<PathBuf>,
-    /// What is known of a workload: NAME:priority=N,request=QUANTITY,dir=PATH,protect. The request
-    /// defaults to memory.low, then to 0; dir is where its files lie, for inode use without eBPF.
+    /// The same for imagefs.available and imagefs.inodesFree.
+    #[arg(long, value_name = "PATH")]
+    imagefs: Option<PathBuf>,
+    /// The same for containerfs.available and containerfs.inodesFree. As in the kubelet these take the
+    /// limits of nodefs or imagefs, unless nodefs and imagefs are one and containerfs is another.
+    #[arg(long, value_name = "PATH")]
+    containerfs: Option<PathBuf>,
+    /// What is known of a workload: NAME:priority=N,request=QUANTITY,grace=SECONDS,dir=PATH,protect. The
+    /// request defaults to memory.low, then to 0; grace is how long it needs to end by itself; dir is
+    /// where its files lie: they are counted in the background.
     #[arg(long = "workload", value_name = "SPEC")]
     workloads: Vec<String>,
+    /// Never evict a workload with more processes than this.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_processes: Option<u64>,
+    #[command(flatten)]
+    reclaim: ReclaimArgs,
+}
+
+/// What frees disk space before anybody has to go.
+#[derive(Debug, Args)]
+struct ReclaimArgs {
+    /// A shell command that frees disk space of the node, run before a workload is evicted for a disk
+    /// signal, whose name is in EVICTION_SIGNAL. If it frees enough, nobody is evicted.
+    #[arg(long, value_name = "COMMAND")]
+    reclaim: Option<String>,
+    /// How long the command may take; then it is killed with all that it started. [default: 60s]
+    #[arg(long, value_name = "DURATION")]
+    reclaim_timeout: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -47,7 +72,8 @@ pub(super) struct Host {
     pub(super) config: HostConfig,
     pub(super) hierarchy: Hierarchy,
     pub(super) root: CgroupDir,
-    pub(super) nodefs: Option<FileSystem>,
+    pub(super) file_systems: FileSystems,
+    max_processes: Option<u64>,
 }
 
 impl HostArgs {
@@ -58,8 +84,14 @@ impl HostArgs {
             root: self.root.clone(),
             config: self.config.clone(),
             eviction: self.eviction.flags(),
-            nodefs: self.nodefs.clone(),
+            paths: FsPaths {
+                nodefs: self.nodefs.clone(),
+                imagefs: self.imagefs.clone(),
+                containerfs: self.containerfs.clone(),
+            },
             workloads: self.workloads.clone(),
+            reclaim: self.reclaim.reclaim.clone(),
+            reclaim_timeout: self.reclaim.reclaim_timeout.clone(),
         };
         let config = HostConfig::resolve(&flags).map_err(|e| Failure::usage(&e))?;
         for warning in &config.warnings {
@@ -68,13 +100,15 @@ impl HostArgs {
         let hierarchy = Hierarchy::detect().map_err(|e| Failure::runtime(&e))?;
         check_guards(&config, &hierarchy)?;
         let root = open_root(&config, &hierarchy)?;
-        let nodefs = open_nodefs(&config)?;
+        let file_systems = open_file_systems(&config)?;
+        check_containerfs(&config.thresholds, file_systems.layout())?;
         warn_unknown_workloads(&config, &root);
         Ok(Host {
             config,
             hierarchy,
             root,
-            nodefs,
+            file_systems,
+            max_processes: self.max_processes,
         })
     }
 }
@@ -86,19 +120,51 @@ impl Host {
 
     /// The signals of file systems that are to be armed, each with its device.
     pub(super) fn devices(&self) -> Vec<(Signal, u64)> {
-        let nodefs = self.nodefs.iter();
-        nodefs
-            .map(|fs| (Signal::NodeFsInodesFree, fs.device))
+        let watched = Signal::ALL
+            .into_iter()
+            .filter(|signal| self.watches(*signal));
+        watched
+            .filter_map(|signal| Some((signal, self.file_systems.of(signal)?.device)))
             .collect()
     }
 
-    pub(super) fn inventory(&self) -> Result<HostInventory, Failure> {
+    /// The thresholds in force from the start on, as far as they are about anything that is watched. (The
+    /// engine rewrites its own list with the first look.)
+    pub(super) fn thresholds(&self) -> Vec<Threshold> {
+        let mut thresholds = self.config.thresholds.clone();
+        containerfs::rewrite(&mut thresholds, self.file_systems.layout());
+        thresholds.retain(|t| t.operator != Operator::Never && self.watches(t.signal));
+        thresholds
+    }
+
+    /// The directories that hold all that a workload has on the watched file systems.
+    pub(super) fn scan_targets(&self) -> Vec<ScanTarget> {
+        if self.devices().is_empty() {
+            return Vec::new();
+        }
+        let workloads = self.config.workloads.iter();
+        workloads
+            .filter_map(|workload| {
+                Some(ScanTarget {
+                    workload: workload.name.clone(),
+                    dir: workload.dir.clone()?,
+                })
+            })
+            .collect()
+    }
+
+    pub(super) fn inventory(&self, scan: Scan) -> Result<HostInventory, Failure> {
+        let watched = Watched {
+            file_systems: self.file_systems.clone(),
+            scan,
+            pids: self.watches(Signal::PidAvailable),
+            most_processes: self.max_processes,
+        };
         HostInventory::open(
             self.root.clone(),
             self.hierarchy.clone(),
             self.config.workloads.clone(),
-            self.nodefs.clone(),
-            open_scan(&self.config)?,
+            watched,
         )
         .map_err(|e| Failure::runtime(&e))
     }
@@ -171,33 +237,54 @@ fn open_root(config: &HostConfig, hierarchy: &Hierarchy) -> Result<CgroupDir, Fa
     Ok(root)
 }
 
-fn open_nodefs(config: &HostConfig) -> Result<Option<FileSystem>, Failure> {
-    let Some(path) = &config.nodefs else {
-        return Ok(None);
+fn open_file_systems(config: &HostConfig) -> Result<FileSystems, Failure> {
+    let open = |flag: &str, path: &Option<PathBuf>| -> Result<_, Failure> {
+        let Some(path) = path else { return Ok(None) };
+        let usage = |text: String| Failure::usage(&format!("{flag}: {text}"));
+        let fs = FileSystem::at(path).map_err(|e| usage(e.to_string()))?;
+        let signal = format!("{}.inodesFree", flag.trim_start_matches('-'));
+        let counts_inodes = config.thresholds.iter().any(|t| t.signal.name() == signal);
+        if counts_inodes && fs.read().map_err(|e| usage(e.to_string()))?.inodes == 0 {
+            return Err(usage(format!(
+                "{} is on a file system that makes inodes as needed: {signal} has no meaning there",
+                path.display()
+            )));
+        }
+        Ok(Some(fs))
     };
-    let usage = |text: String| Failure::usage(&format!("--nodefs: {text}"));
-    let fs = FileSystem::at(path).map_err(|e| usage(e.to_string()))?;
-    if fs.read().map_err(|e| usage(e.to_string()))?.inodes == 0 {
-        return Err(usage(format!(
-            "{} is on a file system that makes inodes as needed: nodefs.inodesFree has no meaning there",
-            path.display()
-        )));
-    }
-    Ok(Some(fs))
+    let [nodefs, imagefs, containerfs] = config.paths.named().map(|(flag, path)| open(flag, path));
+    Ok(FileSystems {
+        nodefs: nodefs?,
+        imagefs: imagefs?,
+        containerfs: containerfs?,
+    })
 }
 
-fn open_scan(config: &HostConfig) -> Result<Option<DirectoryScan>, Failure> {
-    let named = config
-        .workloads
-        .iter()
-        .filter_map(|w| Some((w.name.clone(), w.dir.clone()?)));
-    let directories: Vec<_> = named.collect();
-    if directories.is_empty() || config.nodefs.is_none() {
-        return Ok(None);
+/// Says what the kubelet's rule makes of containerfs thresholds, and refuses what would never be met.
+fn check_containerfs(thresholds: &[Threshold], layout: FsLayout) -> Result<(), Failure> {
+    let mut rewritten = thresholds.to_vec();
+    containerfs::rewrite(&mut rewritten, layout);
+    let source = if layout.dedicated_imagefs && !layout.split_containerfs {
+        "imagefs"
+    } else {
+        "nodefs"
+    };
+    for (given, becomes) in thresholds.iter().zip(&rewritten) {
+        if given == becomes {
+            continue;
+        }
+        let signal = given.signal;
+        let kind = if given.is_hard() { "hard" } else { "soft" };
+        if becomes.operator == Operator::Never {
+            return Err(Failure::usage(&format!(
+                "--containerfs: the {kind} threshold {signal} would never be met: as in the kubelet it takes its limit from {source} on this layout, which has none; set the one for {source}, or name a path on a file system of its own and leave --imagefs out"
+            )));
+        }
+        tracing::warn!(
+            "{signal}: the {kind} limit is taken from {source}, as the kubelet does on this layout of file systems"
+        );
     }
-    DirectoryScan::start(directories)
-        .map(Some)
-        .map_err(|e| Failure::runtime(&e))
+    Ok(())
 }
 
 fn warn_unknown_workloads(config: &HostConfig, root: &CgroupDir) {

@@ -7,6 +7,7 @@ mod eviction_args;
 mod exit;
 mod explain;
 mod host_args;
+mod place;
 mod recording;
 mod replay;
 mod run;

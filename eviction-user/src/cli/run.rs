@@ -3,19 +3,20 @@
 use super::host_args::{Host, HostArgs};
 use super::recording::{self, RecordingArgs};
 use super::source::{self, BpfArgs, EventsMode, KernelSource, Source};
-use super::{Exit, Failure, stop};
+use super::{Exit, Failure, place, stop};
 use crate::agent::{self, Agent, Lines, Privileges, Settings};
 use crate::bpf::Wanted;
-use crate::host::{HostExecutor, HostInventory};
+use crate::host::{HostExecutor, HostInventory, Scan, Scanner};
 use crate::model::Signal;
 use crate::policy::{Engine, EngineConfig};
 use crate::ports::{PressureSource, Started};
 use crate::record::Recorder;
 use crate::sys::cgroup::{CgroupNames, ChangeFeed, GroupMemoryReader};
 use crate::telemetry::journal::ChannelJournal;
-use crate::telemetry::record::{self, Output};
+use crate::telemetry::record::{self, Names, Output};
 use caps::{CapSet, Capability};
 use clap::Args;
+use std::path::PathBuf;
 use std::sync::mpsc;
 use tokio::sync::oneshot;
 
@@ -51,10 +52,12 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
             .watches(Signal::AllocatableMemoryAvailable)
             .then_some(host.root.id()),
         devices: host.devices(),
-        pids: false,
+        pids: host.watches(Signal::PidAvailable),
     };
-    let inventory = host.inventory()?;
+    let inventory = host.inventory(background_scan(&host, None)?)?;
     let engine = host.engine_config();
+    let lines = Lines::new(host.thresholds());
+    let places = place::all(&host);
     let Host {
         config,
         hierarchy,
@@ -62,13 +65,15 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         ..
     } = host;
     let group = GroupMemoryReader::open(&root, hierarchy.version).ok();
-    let executor = HostExecutor::new(root, hierarchy.clone()).map_err(|e| Failure::runtime(&e))?;
-    let names = CgroupNames::new(hierarchy);
+    let executor = HostExecutor::new(root, hierarchy.clone(), config.reclaim.clone())
+        .map_err(|e| Failure::runtime(&e))?;
+    let cgroups = CgroupNames::new(hierarchy);
     let output = args.output;
     let (feeds, told) = mpsc::channel();
-    let (journal, printer) =
-        ChannelJournal::start(move |entries| record::print_all(&entries, output, names, &told))
-            .map_err(|e| Failure::runtime(&e))?;
+    let (journal, printer) = ChannelJournal::start(move |entries| {
+        record::print_all(&entries, output, Names { cgroups, places }, &told)
+    })
+    .map_err(|e| Failure::runtime(&e))?;
     let settings = Settings {
         interval: config.interval,
         look_between: args.events != EventsMode::None,
@@ -81,6 +86,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         executor,
         journal,
         engine,
+        lines,
         recorder,
         settings,
     };
@@ -97,12 +103,24 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
+/// `file`: where a scan under way is kept over a restart.
+fn background_scan(host: &Host, file: Option<PathBuf>) -> Result<Scan, Failure> {
+    let targets = host.scan_targets();
+    if targets.is_empty() {
+        return Ok(Scan::None);
+    }
+    Scanner::start(targets, file)
+        .map(Scan::Background)
+        .map_err(|e| Failure::runtime(&e))
+}
+
 /// All but the source, which has more than one form.
 struct Parts {
     inventory: HostInventory,
     executor: HostExecutor,
     journal: ChannelJournal,
     engine: EngineConfig,
+    lines: Lines,
     recorder: Option<Recorder>,
     settings: Settings,
 }
@@ -165,10 +183,10 @@ async fn live<S: PressureSource>(
         executor,
         journal,
         engine,
+        lines,
         recorder,
         settings,
     } = parts;
-    let lines = Lines::new(engine.settings.thresholds.clone());
     let engine = Engine::new(engine);
     let mut agent = Agent::new(
         source, inventory, executor, journal, engine, lines, settings,

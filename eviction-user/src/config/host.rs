@@ -5,22 +5,17 @@ use super::effective::Effective;
 use super::error::ConfigError;
 use super::flags::EvictionFlags;
 use super::format::Format;
+use super::fs_paths::{self, FsPaths};
 use super::origin::Origin;
+use super::reclaim::{self, ReclaimError};
 use super::warning::{Warning, WarningKind};
-use crate::host::{WorkloadSpec, WorkloadSpecError};
-use crate::model::{Signal, Span, Threshold};
+use crate::host::{ReclaimCommand, WorkloadSpec, WorkloadSpecError};
+use crate::model::{Span, Threshold};
 use crate::policy::additions::Additions;
 use crate::policy::additions::memory_figure::MemoryFigure;
 use crate::policy::thresholds::parse::Source;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// What host mode observes and acts on.
-const SIGNALS: [Signal; 3] = [
-    Signal::MemoryAvailable,
-    Signal::AllocatableMemoryAvailable,
-    Signal::NodeFsInodesFree,
-];
 
 /// As given on the command line.
 #[derive(Debug, Clone, Default)]
@@ -29,8 +24,10 @@ pub struct HostFlags {
     /// A configuration file, of any kind that is understood.
     pub config: Option<PathBuf>,
     pub eviction: EvictionFlags,
-    pub nodefs: Option<PathBuf>,
+    pub paths: FsPaths,
     pub workloads: Vec<String>,
+    pub reclaim: Option<String>,
+    pub reclaim_timeout: Option<String>,
 }
 
 /// As checked.
@@ -39,9 +36,10 @@ pub struct HostConfig {
     /// The cgroup whose children are the workloads.
     pub root: PathBuf,
     pub thresholds: Vec<Threshold>,
-    /// Set if and only if an inode threshold needs it.
-    pub nodefs: Option<PathBuf>,
+    /// Set if and only if a threshold needs them.
+    pub paths: FsPaths,
     pub workloads: Vec<WorkloadSpec>,
+    pub reclaim: Option<ReclaimCommand>,
     pub interval: Duration,
     pub transition_period: Span,
     pub max_pod_grace_secs: i64,
@@ -62,21 +60,19 @@ pub enum HostError {
         "--eviction-hard is missing: say when to evict, as in --eviction-hard 'memory.available<500Mi', or give a file by --config"
     )]
     NoThreshold,
-    #[error("{0} is not observed in host mode; use {names}", names = names())]
-    UnsupportedSignal(Place),
-    #[error("{0}: host mode acts on hard thresholds only for now; make it a hard one or remove it")]
-    Soft(Place),
     #[error(
-        "{0}: switches every threshold off (0% and 100% mean off) or has none that host mode observes: nothing would ever be evicted; set one of {names}",
-        names = names()
+        "{0}: switches every threshold off (0% and 100% mean off) or has none that host mode can observe: nothing would ever be evicted; set one, as in memory.available<500Mi"
     )]
     NothingLeft(Origin),
-    #[error("--nodefs is missing: {0} needs a path on the file system to watch")]
-    NoNodefs(Place),
+    #[error("{flag} is missing: {place} needs a path on the file system to watch")]
+    NoPath { flag: &'static str, place: Place },
     #[error(
-        "--nodefs is given, but no threshold is about nodefs: add one to --eviction-hard, as in 'nodefs.inodesFree<5%'"
+        "{flag} is given, but no threshold is about {name}: add one to --eviction-hard, as in '{name}.available<10%'",
+        name = flag.trim_start_matches('-')
     )]
-    IdleNodefs,
+    IdlePath { flag: &'static str },
+    #[error(transparent)]
+    Reclaim(#[from] ReclaimError),
     #[error("--workload {text:?}: {error}")]
     Workload {
         text: String,
@@ -99,32 +95,41 @@ impl std::fmt::Display for Place {
     }
 }
 
-fn names() -> String {
-    SIGNALS.map(Signal::name).join(", ")
-}
-
 impl HostConfig {
     pub fn resolve(given: &HostFlags) -> Result<Self, ConfigError> {
         let root = given.root.clone().ok_or(HostError::NoRoot)?;
-        if given.config.is_none() && given.eviction.hard.is_none() {
+        let mut eviction = given.eviction.clone();
+        if given.config.is_none() && eviction.hard.is_none() {
+            if eviction.soft.is_none() {
+                return Err(HostError::NoThreshold.into());
+            }
+            // Nobody asked for the kubelet's defaults.
+            eviction.hard = Some(String::new());
+        }
+        let effective = Effective::load(given.config.as_deref(), &eviction)?;
+        let none = effective.hard.entries.is_empty() && effective.soft.entries.is_empty();
+        if given.config.is_none() && none {
             return Err(HostError::NoThreshold.into());
         }
-        let effective = Effective::load(given.config.as_deref(), &given.eviction)?;
-        if given.config.is_none() && effective.hard.entries.is_empty() {
-            return Err(HostError::NoThreshold.into());
+        let (thresholds, ignored) = thresholds(&effective, &given.paths)?;
+        if let Some(flag) = given.paths.idle(&thresholds) {
+            return Err(HostError::IdlePath { flag }.into());
         }
-        let (thresholds, ignored) = thresholds(&effective, given.nodefs.is_some())?;
-        let has_nodefs = thresholds
+        let watches_a_disk = thresholds
             .iter()
-            .any(|t| t.signal == Signal::NodeFsInodesFree);
-        if given.nodefs.is_some() && !has_nodefs {
-            return Err(HostError::IdleNodefs.into());
-        }
+            .any(|t| fs_paths::flag(t.signal).is_some());
+        let reclaim = reclaim::resolve(
+            given.reclaim.as_deref(),
+            given.reclaim_timeout.as_deref(),
+            watches_a_disk,
+        )
+        .map_err(HostError::from)?;
         let interval = effective.monitoring_interval.value.as_nanos();
         Ok(Self {
             root,
             thresholds,
-            nodefs: given.nodefs.clone(),
+            paths: given.paths.clone(),
+            reclaim,
             workloads: workloads(&given.workloads)?,
             // Checked to be positive.
             interval: u64::try_from(interval).map_or(Duration::ZERO, Duration::from_nanos),
@@ -145,9 +150,11 @@ impl HostConfig {
 /// for host mode nobody misses them, and adding them would be refused.
 fn relevant(effective: &Effective) -> Vec<Warning> {
     let for_a_kubelet = effective.format.is_some_and(Format::is_kubelets);
-    let is_noise = |warning: &Warning| {
-        matches!(warning.kind, WarningKind::DroppedDefaults(_))
-            && (warning.origin.is_flag() || !for_a_kubelet)
+    let is_noise = |warning: &Warning| match warning.kind {
+        WarningKind::DroppedDefaults(_) => warning.origin.is_flag() || !for_a_kubelet,
+        // That depends on the devices, and is said when they are known.
+        WarningKind::ContainerFsOverwritten => true,
+        _ => false,
     };
     let warnings = effective.warnings.iter();
     warnings.filter(|w| !is_noise(w)).cloned().collect()
@@ -177,19 +184,19 @@ fn workloads(texts: &[String]) -> Result<Vec<WorkloadSpec>, HostError> {
     Ok(workloads)
 }
 
-/// Those that host mode can act on. What was written for host mode must all be of that kind; of what
-/// was written for a kubelet, or is a default, the rest is left out with a warning.
+/// Those that can be observed. What was written for host mode must all be of that kind; of what was
+/// written for a kubelet, or is a default, the rest is left out with a warning.
 fn thresholds(
     effective: &Effective,
-    has_nodefs: bool,
+    paths: &FsPaths,
 ) -> Result<(Vec<Threshold>, Vec<Warning>), ConfigError> {
     // memory.available always means the node here, so no allocatable copy is added.
     let all = effective.parse(false)?;
     let (mut kept, mut ignored) = (Vec::new(), Vec::new());
     for threshold in all {
-        match obstacle(&threshold, has_nodefs) {
+        match paths.missing(threshold.signal) {
             None => kept.push(threshold),
-            Some(obstacle) => ignored.push(refuse_or_ignore(effective, &threshold, obstacle)?),
+            Some(flag) => ignored.push(refuse_or_ignore(effective, &threshold, flag)?),
         }
     }
     if kept.is_empty() {
@@ -198,28 +205,10 @@ fn thresholds(
     Ok((kept, ignored))
 }
 
-enum Obstacle {
-    NotObserved,
-    Soft,
-    NoNodefs,
-}
-
-fn obstacle(threshold: &Threshold, has_nodefs: bool) -> Option<Obstacle> {
-    if !SIGNALS.contains(&threshold.signal) {
-        Some(Obstacle::NotObserved)
-    } else if !threshold.is_hard() {
-        Some(Obstacle::Soft)
-    } else if threshold.signal == Signal::NodeFsInodesFree && !has_nodefs {
-        Some(Obstacle::NoNodefs)
-    } else {
-        None
-    }
-}
-
 fn refuse_or_ignore(
     effective: &Effective,
     threshold: &Threshold,
-    obstacle: Obstacle,
+    flag: &'static str,
 ) -> Result<Warning, HostError> {
     let signal = threshold.signal;
     let source = if threshold.is_hard() && effective.hard.entries.contains_key(signal.name()) {
@@ -227,12 +216,12 @@ fn refuse_or_ignore(
     } else {
         Source::Soft
     };
-    let kind = match obstacle {
-        Obstacle::NotObserved => WarningKind::NotObserved,
-        Obstacle::Soft => WarningKind::SoftIgnored,
-        Obstacle::NoNodefs => WarningKind::NeedsNodefs,
-    };
-    let warning = about(effective, source, signal.name(), kind);
+    let warning = about(
+        effective,
+        source,
+        signal.name(),
+        WarningKind::NeedsPath(flag),
+    );
     let for_a_kubelet = effective.format.is_some_and(Format::is_kubelets);
     if warning.origin.is_default() || (for_a_kubelet && !warning.origin.is_flag()) {
         return Ok(warning);
@@ -241,16 +230,13 @@ fn refuse_or_ignore(
         origin: warning.origin,
         key: warning.key,
     };
-    Err(match obstacle {
-        Obstacle::NotObserved => HostError::UnsupportedSignal(place),
-        Obstacle::Soft => HostError::Soft(place),
-        Obstacle::NoNodefs => HostError::NoNodefs(place),
-    })
+    Err(HostError::NoPath { flag, place })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Signal;
 
     fn flags(hard: &str) -> HostFlags {
         HostFlags {
@@ -263,6 +249,13 @@ mod tests {
         }
     }
 
+    fn nodefs(path: &str) -> FsPaths {
+        FsPaths {
+            nodefs: Some(path.into()),
+            ..FsPaths::default()
+        }
+    }
+
     fn error(flags: &HostFlags) -> String {
         HostConfig::resolve(flags).unwrap_err().to_string()
     }
@@ -270,7 +263,7 @@ mod tests {
     #[test]
     fn what_the_readme_shows_is_accepted() {
         let given = HostFlags {
-            nodefs: Some("/var".into()),
+            paths: nodefs("/var"),
             workloads: vec!["web:priority=10,request=256Mi".into(), "batch".into()],
             ..flags("allocatableMemory.available<64Mi,nodefs.inodesFree<5%")
         };
@@ -296,6 +289,22 @@ mod tests {
     }
 
     #[test]
+    fn soft_thresholds_alone_are_enough_and_bring_no_defaults() {
+        let given = HostFlags {
+            root: Some("/sys/fs/cgroup/a".into()),
+            eviction: EvictionFlags {
+                soft: Some("memory.available<1Gi".to_owned()),
+                soft_grace: Some("memory.available=1m".to_owned()),
+                ..EvictionFlags::default()
+            },
+            ..HostFlags::default()
+        };
+        let config = HostConfig::resolve(&given).unwrap();
+        assert_eq!(config.thresholds.len(), 1);
+        assert_eq!(config.warnings, []);
+    }
+
+    #[test]
     fn every_mistake_names_its_flag_and_the_fix() {
         for (hard, said) in [
             ("memory.available=64Mi", "memory.available=64Mi"),
@@ -306,11 +315,9 @@ mod tests {
             ("memory.available<64Qi", "--eviction-hard: memory.available"),
             ("memory.available<-1", "must be positive"),
             ("memory.available<101%", "must be <= 100%"),
-            (
-                "pid.available<100",
-                "pid.available is not observed in host mode; use memory.available, ",
-            ),
             ("nodefs.inodesFree<5%", "--nodefs is missing"),
+            ("imagefs.available<5%", "--imagefs is missing"),
+            ("containerfs.available<5%", "--containerfs is missing"),
             ("memory.available<100%", "switches every threshold off"),
             ("", "--eviction-hard is missing"),
         ] {
@@ -332,10 +339,30 @@ mod tests {
         );
         assert!(
             error(&HostFlags {
-                nodefs: Some("/".into()),
+                paths: nodefs("/"),
                 ..good()
             })
             .contains("no threshold is about nodefs")
+        );
+        let reclaim = |hard: &str, command: Option<&str>, timeout: Option<&str>| {
+            error(&HostFlags {
+                paths: nodefs("/"),
+                reclaim: command.map(str::to_owned),
+                reclaim_timeout: timeout.map(str::to_owned),
+                ..flags(hard)
+            })
+        };
+        let disk = "nodefs.available<5%";
+        assert!(reclaim(disk, Some(" "), None).contains("--reclaim is empty"));
+        assert!(reclaim(disk, None, Some("1s")).contains("has no effect without --reclaim"));
+        assert!(reclaim(disk, Some("true"), Some("5")).contains("--reclaim-timeout: "));
+        assert!(reclaim(disk, Some("true"), Some("0s")).contains("must be positive"));
+        assert!(
+            error(&HostFlags {
+                reclaim: Some("true".to_owned()),
+                ..good()
+            })
+            .contains("no threshold is about a disk")
         );
         assert!(error(&every("10")).contains("missing unit"));
         assert!(error(&every("1ms")).contains("at least"));

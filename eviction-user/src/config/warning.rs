@@ -68,12 +68,8 @@ pub enum WarningKind {
         "has no effect in host mode, where nothing has namespaces or labels: use --workload NAME:protect"
     )]
     PodsOnly,
-    #[error("is not observed in host mode: ignored")]
-    NotObserved,
-    #[error("needs --nodefs, a path on the file system to watch: ignored")]
-    NeedsNodefs,
-    #[error("host mode acts on hard thresholds only for now: ignored")]
-    SoftIgnored,
+    #[error("needs {0}, a path on the file system to watch: ignored")]
+    NeedsPath(&'static str),
 }
 
 fn listed(defaults: &[(&str, &str)]) -> String {

@@ -1,11 +1,12 @@
-//! Evicts a workload of the host: SIGKILL to the whole cgroup, its memory reaped at once, watched until
-//! it is empty.
+//! Evicts a workload of the host: asks its processes to leave, or kills the whole cgroup at once; its memory
+//! is reaped, and it is watched until it is empty.
 
 use super::kill::{self, KillMethod};
 use super::reap::Reaper;
-use crate::model::{Eviction, Uid};
-use crate::ports::{Executor, KillError, KillReport, Removal};
-use crate::sys::cgroup::{CgroupDir, Hierarchy};
+use super::reclaim::{ReclaimCommand, Reclaimer};
+use crate::model::{Eviction, Signal, Uid};
+use crate::ports::{Executor, KillError, KillReport, ReclaimReport, Removal};
+use crate::sys::cgroup::{CgroupDir, CgroupError, Hierarchy};
 use crate::sys::clock;
 use std::io;
 
@@ -13,6 +14,8 @@ pub struct HostExecutor {
     root: CgroupDir,
     hierarchy: Hierarchy,
     reaper: Reaper,
+    /// `None`: the user gave no command.
+    reclaimer: Option<Reclaimer>,
     /// The victims that are being removed.
     victims: Vec<Victim>,
 }
@@ -20,15 +23,21 @@ pub struct HostExecutor {
 struct Victim {
     uid: Uid,
     group: CgroupDir,
-    method: KillMethod,
+    /// How it was killed; `None`: it was only asked to leave so far.
+    method: Option<KillMethod>,
 }
 
 impl HostExecutor {
-    pub fn new(root: CgroupDir, hierarchy: Hierarchy) -> io::Result<Self> {
+    pub fn new(
+        root: CgroupDir,
+        hierarchy: Hierarchy,
+        reclaim: Option<ReclaimCommand>,
+    ) -> io::Result<Self> {
         Ok(Self {
             root,
             hierarchy,
             reaper: Reaper::start()?,
+            reclaimer: reclaim.map(Reclaimer::start).transpose()?,
             victims: Vec::new(),
         })
     }
@@ -43,29 +52,60 @@ impl HostExecutor {
             Err(gone())
         }
     }
+
+    fn kill(&self, group: &CgroupDir) -> Result<(KillMethod, KillReport), KillError> {
+        let killed = kill::kill(group, &self.hierarchy).map_err(failed)?;
+        let report = report(killed.method.name(), killed.processes.len());
+        self.reaper.release(killed.processes);
+        Ok((killed.method, report))
+    }
+
+    fn watch(&mut self, eviction: &Eviction, group: CgroupDir, method: Option<KillMethod>) {
+        self.victims.push(Victim {
+            uid: eviction.uid().clone(),
+            group,
+            method,
+        });
+    }
+
+    fn position(&self, uid: &Uid) -> Option<usize> {
+        self.victims.iter().position(|victim| &victim.uid == uid)
+    }
 }
 
 impl Executor for HostExecutor {
     fn evict(&mut self, eviction: &Eviction) -> Result<KillReport, KillError> {
         let group = self.group(eviction)?;
-        let killed =
-            kill::kill(&group, &self.hierarchy).map_err(|e| KillError::Failed(Box::new(e)))?;
-        let report = KillReport {
-            done: clock::now(),
-            method: killed.method.name(),
-            processes: killed.processes.len(),
-        };
-        self.reaper.release(killed.processes);
-        self.victims.push(Victim {
-            uid: eviction.uid().clone(),
-            group,
-            method: killed.method,
-        });
+        let (method, report) = self.kill(&group)?;
+        self.watch(eviction, group, Some(method));
         Ok(report)
     }
 
+    fn ask_to_leave(&mut self, eviction: &Eviction) -> Result<KillReport, KillError> {
+        let group = self.group(eviction)?;
+        let asked = kill::ask_to_leave(&group).map_err(failed)?;
+        self.watch(eviction, group, None);
+        Ok(report("SIGTERM", asked.len()))
+    }
+
+    fn end_grace(&mut self, uid: &Uid) -> Result<KillReport, KillError> {
+        let gone = || KillError::Gone(uid.clone());
+        let position = self.position(uid).ok_or_else(gone)?;
+        let group = self.victims[position].group.clone();
+        match self.kill(&group) {
+            Ok((method, report)) => {
+                self.victims[position].method = Some(method);
+                Ok(report)
+            }
+            Err(e) => {
+                self.victims.swap_remove(position);
+                Err(e)
+            }
+        }
+    }
+
     fn removal(&mut self, uid: &Uid) -> Removal {
-        let Some(position) = self.victims.iter().position(|victim| &victim.uid == uid) else {
+        let Some(position) = self.position(uid) else {
             return Removal::Gone;
         };
         let Victim { group, method, .. } = &self.victims[position];
@@ -77,7 +117,7 @@ impl Executor for HostExecutor {
         };
         if !empty {
             // cgroup.kill leaves nothing behind; one round of signals may have missed a fork.
-            if *method != KillMethod::CgroupKill
+            if matches!(method, Some(method) if *method != KillMethod::CgroupKill)
                 && let Ok(processes) = kill::kill_again(group)
             {
                 self.reaper.release(processes);
@@ -86,6 +126,36 @@ impl Executor for HostExecutor {
         }
         self.victims.swap_remove(position);
         Removal::Gone
+    }
+
+    fn processes(&self, eviction: &Eviction) -> Option<usize> {
+        kill::count(&self.group(eviction).ok()?).ok()
+    }
+
+    fn can_reclaim(&self) -> bool {
+        self.reclaimer.is_some()
+    }
+
+    fn reclaim(&mut self, signal: Signal) {
+        if let Some(reclaimer) = &mut self.reclaimer {
+            reclaimer.begin(signal);
+        }
+    }
+
+    fn reclaimed(&mut self) -> Option<ReclaimReport> {
+        self.reclaimer.as_mut()?.report()
+    }
+}
+
+fn failed(error: CgroupError) -> KillError {
+    KillError::Failed(Box::new(error))
+}
+
+fn report(method: &'static str, processes: usize) -> KillReport {
+    KillReport {
+        done: clock::now(),
+        method,
+        processes,
     }
 }
 
@@ -106,12 +176,12 @@ mod tests {
         };
         let root = CgroupDir::open(mount.path()).unwrap();
         let group = CgroupDir::open(&victim).unwrap();
-        let mut executor = HostExecutor::new(root, hierarchy).unwrap();
+        let mut executor = HostExecutor::new(root, hierarchy, None).unwrap();
         let uid = Uid::new("hog");
         executor.victims.push(Victim {
             uid: uid.clone(),
             group,
-            method: KillMethod::CgroupKill,
+            method: Some(KillMethod::CgroupKill),
         });
         let events = victim.join("cgroup.events");
         // Reading a directory fails with EISDIR, which no cgroup ever answers.

@@ -1,22 +1,44 @@
 //! What is to be seen on a host: the node, the watched cgroup, its child cgroups as workloads.
 
+use super::disk_use::DiskUses;
+use super::file_systems::FileSystems;
 use super::guard_figures::GuardFigures;
+use super::member::{Member, Reading};
 use super::own::Untouchable;
-use super::{DirectoryScan, WorkloadSpec};
+use super::scan::{ScanResult, Scanner};
+use super::workload::WorkloadSpec;
 use crate::model::{
-    ContainerStats, FsLayout, FsStats, MemoryStats, ObservedPod, Pod, PodStats, Protection,
-    Snapshot, Summary, SystemContainer, Timestamp, Uid,
+    MemoryStats, Pod, Protection, Snapshot, Summary, SystemContainer, Timestamp, Uid,
 };
 use crate::ports::{Growth, Inventory, Look, LookError};
-use crate::sys::cgroup::{
-    CgroupDir, GroupMemoryReader, Hierarchy, oom_counts, protected_memory, subtree,
-};
+use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy, oom_counts, protected_memory};
 use crate::sys::clock;
-use crate::sys::filesystem::{FileSystem, FileSystemUse};
 use crate::sys::node_memory::NodeMemoryReader;
+use crate::sys::node_tasks::NodeTasksReader;
 use crate::sys::reader::ReadError;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+
+/// What is read beside memory.
+#[derive(Debug)]
+pub struct Watched {
+    pub file_systems: FileSystems,
+    pub scan: Scan,
+    /// The node's tasks, and each workload's processes.
+    pub pids: bool,
+    /// A workload with more processes is never a victim.
+    pub most_processes: Option<u64>,
+}
+
+/// How it is known what lies below the workloads' directories.
+#[derive(Debug)]
+pub enum Scan {
+    /// No directory was named.
+    None,
+    /// Scanned again and again.
+    Background(Scanner),
+    /// Scanned once.
+    Done(ScanResult),
+}
 
 pub struct HostInventory {
     root: CgroupDir,
@@ -25,20 +47,13 @@ pub struct HostInventory {
     untouchable: Untouchable,
     node: NodeMemoryReader,
     group: GroupMemoryReader,
-    nodefs: Option<FileSystem>,
+    tasks: Option<NodeTasksReader>,
+    file_systems: FileSystems,
     guards: GuardFigures,
-    scan: Option<DirectoryScan>,
+    reading: Reading,
+    uses: DiskUses,
     members: Vec<Member>,
     look: Look,
-}
-
-/// A child cgroup of the root.
-struct Member {
-    group: CgroupDir,
-    memory: Option<GroupMemoryReader>,
-    pod: Arc<Pod>,
-    /// Ids of all cgroups that have been seen below it: inode counts outlive the cgroups that made them.
-    ids: BTreeSet<u64>,
 }
 
 impl HostInventory {
@@ -46,8 +61,7 @@ impl HostInventory {
         root: CgroupDir,
         hierarchy: Hierarchy,
         specs: Vec<WorkloadSpec>,
-        nodefs: Option<FileSystem>,
-        scan: Option<DirectoryScan>,
+        watched: Watched,
     ) -> Result<Self, ReadError> {
         let pods = SystemContainer {
             name: SystemContainer::PODS.to_owned(),
@@ -74,8 +88,18 @@ impl HostInventory {
             members: Vec::new(),
             root,
             hierarchy,
-            nodefs,
-            scan,
+            tasks: watched.pids.then(NodeTasksReader::open).transpose()?,
+            reading: Reading {
+                devices: watched.file_systems.devices(),
+                processes: watched.pids,
+                most_processes: watched.most_processes,
+            },
+            file_systems: watched.file_systems,
+            uses: match watched.scan {
+                Scan::None => DiskUses::new(None),
+                Scan::Background(scanner) => DiskUses::new(Some(scanner)),
+                Scan::Done(found) => DiskUses::of_scan(found),
+            },
         })
     }
 
@@ -109,20 +133,15 @@ impl HostInventory {
             i64::try_from(request).unwrap_or(i64::MAX),
         );
         pod.priority = spec.map(|s| s.priority);
+        pod.termination_grace_secs = spec.and_then(|s| s.grace_secs);
         pod.protection = if self.untouchable.is_in(group.path()) {
             Some(Protection::OwnPod)
         } else {
             spec.filter(|s| s.protect)
                 .map(|s| Protection::Configured(format!("--workload {}:protect", s.name)))
         };
-        // Without the memory controller in the parent's subtree_control there is no figure: no stats then.
         let memory = GroupMemoryReader::open(&group, self.hierarchy.version).ok();
-        Member {
-            group,
-            memory,
-            pod: Arc::new(pod),
-            ids: BTreeSet::new(),
-        }
+        Member::new(group, pod, memory)
     }
 }
 
@@ -152,9 +171,13 @@ impl Inventory for HostInventory {
                 working_set: Some(group.working_set()),
             });
         }
-        if let Some(nodefs) = &self.nodefs {
-            self.look.summary.nodefs = Some(fs_stats(now, &nodefs.read().map_err(failed)?));
+        if let Some(tasks) = &self.tasks {
+            self.look.summary.rlimit = Some(tasks.read().map_err(failed)?);
         }
+        self.file_systems
+            .read(now, &mut self.look.summary)
+            .map_err(failed)?;
+        self.uses.keep_scanning();
         Ok(&self.look)
     }
 
@@ -163,90 +186,21 @@ impl Inventory for HostInventory {
     }
 
     fn snapshot(&mut self, growth: &Growth) -> Snapshot {
-        let made = growth.inodes_by_cgroup();
         self.refresh();
-        let scanned = self.scan.as_ref().map(DirectoryScan::counts);
-        let inodes_are_counted = !made.is_empty() || scanned.is_some();
-        let pods = self
-            .members
-            .iter_mut()
-            .map(|member| {
-                let inodes = inodes_are_counted.then(|| {
-                    let found = scanned
-                        .as_ref()
-                        .and_then(|s| s.get(&member.pod.name))
-                        .copied()
-                        .unwrap_or(0);
-                    member.inodes_made(&made).max(found)
-                });
-                ObservedPod {
-                    pod: Arc::clone(&member.pod),
-                    stats: member.stats(inodes),
-                }
-            })
-            .collect();
+        self.uses.update(growth);
+        let (reading, uses) = (self.reading, &self.uses);
+        let pods = self.members.iter_mut().map(|m| m.observe(reading, uses));
         let mut summary = self.look.summary.clone();
         self.guards.read_into(&mut summary);
         Snapshot {
             taken: self.look.taken,
             summary,
-            pods,
-            // One file system: a host has no runtime that keeps images elsewhere.
-            layout: Some(FsLayout::default()),
+            pods: pods.collect(),
+            layout: Some(self.file_systems.layout()),
         }
-    }
-}
-
-impl Member {
-    /// What the kernel counted for this cgroup and all that were ever seen below it.
-    fn inodes_made(&mut self, made: &BTreeMap<u64, i64>) -> u64 {
-        let now: BTreeSet<u64> = subtree(&self.group).iter().map(CgroupDir::id).collect();
-        self.ids.retain(|id| made.contains_key(id));
-        self.ids.extend(now);
-        let net: i64 = self.ids.iter().filter_map(|id| made.get(id)).sum();
-        u64::try_from(net).unwrap_or(0)
-    }
-
-    fn stats(&self, inodes: Option<u64>) -> Option<PodStats> {
-        // A cgroup that has just been removed has nothing to give back: it must not rank first as a
-        // pod without stats would, so its use is nought.
-        let memory = self.memory.as_ref()?.read().ok();
-        let working_set = memory.map_or(0, |m| m.working_set());
-        let rootfs = FsStats {
-            inodes_used: inodes,
-            ..FsStats::default()
-        };
-        Some(PodStats {
-            memory: Some(MemoryStats {
-                time: Some(clock::now()),
-                available: None,
-                usage: memory.map(|m| m.usage),
-                working_set: Some(working_set),
-            }),
-            containers: vec![ContainerStats {
-                name: self.pod.name.clone(),
-                rootfs: Some(rootfs),
-                ..ContainerStats::default()
-            }],
-            ..PodStats::default()
-        })
     }
 }
 
 fn failed(error: impl std::error::Error + Send + Sync + 'static) -> LookError {
     LookError(Box::new(error))
-}
-
-fn fs_stats(now: Timestamp, read: &FileSystemUse) -> FsStats {
-    // A file system that makes inodes as needed reports 0 of 0: no signal rather than pressure for ever.
-    let fixed_table = read.inodes > 0;
-    FsStats {
-        time: Some(now),
-        available: Some(read.available_bytes),
-        capacity: Some(read.capacity_bytes),
-        used: None,
-        inodes_free: fixed_table.then_some(read.inodes_free),
-        inodes: fixed_table.then_some(read.inodes),
-        inodes_used: fixed_table.then(|| read.inodes - read.inodes_free),
-    }
 }

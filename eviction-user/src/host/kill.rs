@@ -65,6 +65,22 @@ pub fn kill(group: &CgroupDir, hierarchy: &Hierarchy) -> Result<Killed, CgroupEr
     }
 }
 
+/// Asks every process in `group` and below it to end (SIGTERM), once: what ignores it, or is forked
+/// while the signals are sent, is killed when its time is over.
+pub fn ask_to_leave(group: &CgroupDir) -> Result<Vec<PidFd>, CgroupError> {
+    let asked = processes(group)?;
+    for process in &asked {
+        // One that has gone by itself meanwhile has done what it was asked for.
+        let _ = process.terminate();
+    }
+    Ok(asked)
+}
+
+/// Processes in `group` and below it.
+pub fn count(group: &CgroupDir) -> Result<usize, ReadError> {
+    pids(group).map(|found| found.len())
+}
+
 /// Is any process left in `group` or below it?
 pub fn populated(group: &CgroupDir, version: Version) -> Result<bool, ReadError> {
     match version {

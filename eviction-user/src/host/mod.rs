@@ -1,15 +1,21 @@
 //! A host without Kubernetes: the workloads are the child cgroups of one given cgroup.
 
+mod disk_use;
 mod executor;
+mod file_systems;
 mod guard_figures;
 mod inventory;
 pub mod kill;
+mod member;
 mod own;
 mod reap;
+mod reclaim;
 mod scan;
 mod workload;
 
 pub use executor::HostExecutor;
-pub use inventory::HostInventory;
-pub use scan::DirectoryScan;
+pub use file_systems::FileSystems;
+pub use inventory::{HostInventory, Scan, Watched};
+pub use reclaim::ReclaimCommand;
+pub use scan::{ScanResult, ScanTarget, Scanner};
 pub use workload::{WorkloadSpec, WorkloadSpecError};

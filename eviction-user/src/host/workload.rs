@@ -1,4 +1,4 @@
-//! What the user says of a workload: `NAME:priority=N,request=Q,dir=PATH,protect`.
+//! What the user says of a workload: `NAME:priority=N,request=Q,grace=SECONDS,dir=PATH,protect`.
 
 use crate::model::Quantity;
 use std::path::PathBuf;
@@ -12,7 +12,9 @@ pub struct WorkloadSpec {
     pub priority: i32,
     /// Promised memory in bytes; `None`: `memory.low` says it.
     pub request: Option<u64>,
-    /// A directory whose inodes all belong to this workload: how inode use is known without eBPF.
+    /// How many seconds it needs to end by itself; `None`: as long as a soft threshold allows at most.
+    pub grace_secs: Option<i64>,
+    /// A directory whose content all belongs to this workload.
     pub dir: Option<PathBuf>,
     pub protect: bool,
 }
@@ -24,13 +26,15 @@ pub enum WorkloadSpecError {
     #[error("workload {name}: {name} is a path; give the name of a direct child of --root")]
     Path { name: String },
     #[error(
-        "workload {name}: unknown key {key}; known are priority=N, request=QUANTITY, dir=PATH, protect"
+        "workload {name}: unknown key {key}; known are priority=N, request=QUANTITY, grace=SECONDS, dir=PATH, protect"
     )]
     UnknownKey { name: String, key: String },
     #[error(
         "workload {name}: priority={value} is not a whole number from -2147483648 to 2147483647"
     )]
     Priority { name: String, value: String },
+    #[error("workload {name}: grace={value} is not a whole number of seconds from 0 on")]
+    Grace { name: String, value: String },
     #[error("workload {name}: request={value}: {reason}")]
     Request {
         name: String,
@@ -53,7 +57,8 @@ impl FromStr for WorkloadSpec {
         if name.contains('/') {
             return Err(WorkloadSpecError::Path { name });
         }
-        let (mut priority, mut request, mut dir, mut protect) = (None, None, None, None);
+        let (mut priority, mut request, mut grace, mut dir, mut protect) =
+            (None, None, None, None, None);
         for setting in settings.split(',').map(str::trim).filter(|s| !s.is_empty()) {
             let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
             let value = value.trim();
@@ -64,6 +69,13 @@ impl FromStr for WorkloadSpec {
                         value: value.to_owned(),
                     })?;
                     priority.replace(parsed).map(|_| "priority")
+                }
+                ("grace", true) => {
+                    let seconds = value.parse::<u32>().map_err(|_| WorkloadSpecError::Grace {
+                        name: name.clone(),
+                        value: value.to_owned(),
+                    })?;
+                    grace.replace(i64::from(seconds)).map(|_| "grace")
                 }
                 ("request", true) => request.replace(bytes(&name, value)?).map(|_| "request"),
                 ("dir", true) => dir.replace(PathBuf::from(value)).map(|_| "dir"),
@@ -83,6 +95,7 @@ impl FromStr for WorkloadSpec {
             name,
             priority: priority.unwrap_or(0),
             request,
+            grace_secs: grace,
             dir,
             protect: protect.unwrap_or(false),
         })
@@ -105,7 +118,7 @@ mod tests {
 
     #[test]
     fn all_keys_and_their_defaults() {
-        let spec: WorkloadSpec = "db:priority=-5,request=256Mi,dir=/var/lib/db,protect"
+        let spec: WorkloadSpec = "db:priority=-5,request=256Mi,grace=20,dir=/var/lib/db,protect"
             .parse()
             .unwrap();
         assert_eq!(
@@ -121,11 +134,13 @@ mod tests {
             spec.dir.as_deref(),
             Some(std::path::Path::new("/var/lib/db"))
         );
+        assert_eq!(spec.grace_secs, Some(20));
         let bare: WorkloadSpec = "hog".parse().unwrap();
         assert_eq!(
             (bare.priority, bare.request, bare.dir, bare.protect),
             (0, None, None, false)
         );
+        assert_eq!(bare.grace_secs, None);
     }
 
     #[test]
@@ -137,6 +152,7 @@ mod tests {
             ("web:protect=yes", "unknown key protect=yes"),
             ("web:priority", "unknown key priority"),
             ("web:priority=high", "priority=high is not a whole number"),
+            ("web:grace=-1", "grace=-1 is not a whole number of seconds"),
             ("web:request=12Q", "request=12Q"),
             ("web:request=-1", "must not be negative"),
             ("web:priority=1,priority=2", "priority is given twice"),

@@ -38,6 +38,14 @@ pub enum Note {
         uid: Uid,
         dry_run: bool,
     },
+    /// A victim was asked to leave by itself.
+    Asked {
+        id: u64,
+        at: Timestamp,
+        uid: Uid,
+        processes: u64,
+        grace_ms: u64,
+    },
     Killed {
         id: u64,
         at: Timestamp,
@@ -62,6 +70,21 @@ pub enum Note {
         uid: Uid,
         /// From the decision on.
         after_us: u64,
+    },
+    /// Node-level resources were begun to be freed.
+    Reclaim {
+        at: Timestamp,
+        signal: Signal,
+        dry_run: bool,
+    },
+    /// How that ended, in words, and what became available meanwhile.
+    Reclaimed {
+        at: Timestamp,
+        signal: Signal,
+        took_ms: u64,
+        end: String,
+        freed_bytes: Option<i64>,
+        freed_inodes: Option<i64>,
     },
     LookFailed {
         reason: String,
@@ -131,6 +154,7 @@ impl Note {
                 looked,
                 dry_run,
                 eviction,
+                ..
             } => Self::Begun {
                 id: *id,
                 at: *decided,
@@ -147,6 +171,41 @@ impl Note {
                 uid: uid.clone(),
                 method: report.method.into(),
                 processes: report.processes as u64,
+            },
+            Entry::Asked {
+                id,
+                uid,
+                report,
+                grace,
+            } => Self::Asked {
+                id: *id,
+                at: report.done,
+                uid: uid.clone(),
+                processes: report.processes as u64,
+                grace_ms: millis(*grace),
+            },
+            Entry::Reclaim {
+                at,
+                signal,
+                dry_run,
+            } => Self::Reclaim {
+                at: *at,
+                signal: *signal,
+                dry_run: *dry_run,
+            },
+            Entry::Reclaimed {
+                at,
+                signal,
+                report,
+                freed,
+                ..
+            } => Self::Reclaimed {
+                at: *at,
+                signal: *signal,
+                took_ms: millis(report.took),
+                end: report.end.to_string(),
+                freed_bytes: freed.map(|freed| freed.bytes),
+                freed_inodes: freed.map(|freed| freed.inodes),
             },
             Entry::KillFailed { id, uid, reason } => Self::KillFailed {
                 id: *id,
@@ -193,6 +252,10 @@ impl Note {
             Entry::NoCandidate { .. } | Entry::Engine { .. } => return None,
         })
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn micros(duration: Duration) -> u64 {

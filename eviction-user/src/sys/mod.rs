@@ -1,6 +1,7 @@
 //! What the kernel says about this machine: cgroups, /proc, file systems, the clock.
 //! Pure parsers stand apart from the readers that feed them.
 
+pub mod background;
 pub mod cgroup;
 pub mod clock;
 pub mod filesystem;

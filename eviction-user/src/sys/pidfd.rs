@@ -1,8 +1,12 @@
 //! pidfd calls that nix does not wrap: signals that cannot hit a reused pid, and reaping the memory
 //! of a dying process.
 
+use super::clock;
 use nix::errno::Errno;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// A process that cannot be mistaken for a later one with the same pid (pidfd_open, Linux 5.3).
 #[derive(Debug)]
@@ -18,17 +22,44 @@ impl PidFd {
     }
 
     pub fn kill(&self) -> Result<(), Errno> {
+        self.send(Signal::SIGKILL)
+    }
+
+    /// Asks the process to end; it may have other plans.
+    pub fn terminate(&self) -> Result<(), Errno> {
+        self.send(Signal::SIGTERM)
+    }
+
+    fn send(&self, signal: Signal) -> Result<(), Errno> {
         // SAFETY: a valid descriptor, a signal number, no siginfo, no flags.
         let done = unsafe {
             nix::libc::syscall(
                 nix::libc::SYS_pidfd_send_signal,
                 self.0.as_raw_fd(),
-                nix::libc::SIGKILL,
+                signal as i32,
                 std::ptr::null::<nix::libc::siginfo_t>(),
                 0,
             )
         };
         Errno::result(done).map(drop)
+    }
+
+    /// Blocks until the process has ended; `false`: it still runs after `limit`.
+    pub fn ends_within(&self, limit: Duration) -> Result<bool, Errno> {
+        let began = clock::now();
+        loop {
+            let left = limit.saturating_sub(clock::elapsed_since(began));
+            // Rounded up: a poll of 0 ms would spin.
+            let millis = left.as_millis().saturating_add(1);
+            let timeout = PollTimeout::from(u16::try_from(millis).unwrap_or(u16::MAX));
+            let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut fds, timeout) {
+                Ok(0) if left.is_zero() => return Ok(false),
+                Ok(0) | Err(Errno::EINTR) => {}
+                Ok(_) => return Ok(true),
+                Err(e) => return Err(e),
+            }
+        }
     }
 
     /// Frees the address space of a process that has been killed, from this thread, without waiting

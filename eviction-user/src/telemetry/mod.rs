@@ -1,5 +1,6 @@
 //! What people and programs read of us: logs, and the records of `eviction run`.
 
+pub mod disk_rows;
 pub mod journal;
 pub mod logging;
 pub mod record;

@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 use eviction_tests::load::{Progress, hog, hold, make_inodes, read_again};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Uses up memory or inodes inside a cgroup, for tests.
 #[derive(Parser)]
@@ -14,6 +15,9 @@ struct Args {
     /// File of the shared progress page.
     #[arg(long)]
     progress: PathBuf,
+    /// Do not end when asked to.
+    #[arg(long)]
+    ignore_sigterm: bool,
     #[command(subcommand)]
     load: Load,
 }
@@ -38,6 +42,10 @@ fn main() -> io::Result<()> {
     let args = Args::parse();
     for group in &args.cgroup {
         std::fs::write(group.join("cgroup.procs"), "0")?;
+    }
+    if args.ignore_sigterm {
+        // Whoever asks is heard by a flag that nobody reads.
+        signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::default())?;
     }
     let progress = Progress::open(&args.progress)?;
     match args.load {

@@ -65,6 +65,11 @@ impl Disk {
     pub fn inodes(&self) -> nix::Result<(u64, u64)> {
         nix::sys::statvfs::statvfs(&self.mount).map(|s| (s.files(), s.files_free()))
     }
+
+    /// Bytes that ordinary users may still write.
+    pub fn available(&self) -> nix::Result<u64> {
+        nix::sys::statvfs::statvfs(&self.mount).map(|s| s.blocks_available() * s.fragment_size())
+    }
 }
 
 impl Drop for Disk {

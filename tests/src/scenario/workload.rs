@@ -81,6 +81,12 @@ impl Workload {
         self.process.id()
     }
 
+    /// The signal that ended it; `None`: it still runs, or ended by itself.
+    pub fn ended_by(&mut self) -> Option<i32> {
+        use std::os::unix::process::ExitStatusExt;
+        self.process.try_wait().ok().flatten()?.signal()
+    }
+
     pub fn is_alive(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
     }

@@ -258,12 +258,13 @@ fn run_with_a_file() -> Result<()> {
 }
 
 fn run_refuses() -> Result<()> {
-    let body = format!("{OWN}evictionHard:\n  pid.available: \"100\"\n");
+    let body = format!("{OWN}evictionHard:\n  imagefs.available: 5%\n");
     let files = Files::new(&[("f.yaml", &body)])?;
     let root = "--root=/sys/fs/cgroup";
     let arguments = ["run", "--platform=host", root, "--config=f.yaml"];
     let (code, said, error) = files.eviction(&arguments)?;
-    let expected = "error: f.yaml:4: evictionHard: pid.available is not observed in host mode";
+    let expected =
+        "error: --imagefs is missing: f.yaml:4: evictionHard: imagefs.available needs a path";
     if code != Some(2) || !said.is_empty() || !error.contains(expected) {
         bail!("{code:?}: {said}{error}");
     }

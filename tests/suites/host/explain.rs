@@ -143,7 +143,9 @@ fn says_what_is_missing() -> Result<Outcome> {
         bail!("case 20: the disk signal names device and mount, not {place:?}");
     }
     let missing = report["missing"][0].as_str().unwrap_or("");
-    if !missing.contains("the inode use of without is unknown") || !missing.contains("dir=PATH") {
+    if !missing.contains("the disk and inode use of without is unknown")
+        || !missing.contains("dir=PATH")
+    {
         bail!("{report}");
     }
     let rows = report["rankings"][0]["candidates"]

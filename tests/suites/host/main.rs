@@ -3,12 +3,14 @@
 mod bench;
 mod command_line;
 mod config;
+mod disk;
 mod explain;
 mod nobody;
 mod observations;
 mod observe;
 mod program;
 mod replay;
+mod soft;
 mod stories;
 
 use std::process::ExitCode;
@@ -25,6 +27,8 @@ fn main() -> ExitCode {
     cases.extend(observe::cases());
     cases.extend(observations::cases());
     cases.extend(stories::cases());
+    cases.extend(soft::cases());
+    cases.extend(disk::cases());
     cases.extend(replay::cases());
     suite::main(cases)
 }

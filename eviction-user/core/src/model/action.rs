@@ -110,6 +110,17 @@ impl Eviction {
     pub fn uid(&self) -> &Uid {
         &self.pod.uid
     }
+
+    /// How long the victim may take to leave by itself; `None`: it is killed at once. Only a soft
+    /// threshold has time to ask.
+    pub fn time_to_leave(&self) -> Option<Span> {
+        match &self.cause {
+            EvictionCause::Pressure { threshold, .. } if !threshold.is_hard() => {
+                Some(Span::from_secs(self.grace.0.max(1)))
+            }
+            EvictionCause::Pressure { .. } | EvictionCause::LocalStorage(_) => None,
+        }
+    }
 }
 
 /// Grace period that overrides the pod's own, in seconds as handed to the killer. A killer treats

@@ -2,6 +2,7 @@
 
 pub mod action;
 pub mod annotation;
+pub mod disk_use;
 pub(crate) mod go_quote;
 pub mod layout;
 pub mod observation;
@@ -22,6 +23,7 @@ pub mod volume;
 pub use action::{
     Action, Eviction, EvictionCause, Hold, KillGrace, LocalStorageLimit, NodeEvent, ReclaimCall,
 };
+pub use disk_use::{DiskBase, DiskGrowth, DiskUse};
 pub use layout::FsLayout;
 pub use observation::{Observation, Observations};
 pub use pod::{Container, Pod, Protection, Toleration, Uid};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::disk_use::DiskUse;
 use super::pod::{Pod, Protection};
 use super::signal::Resource;
 
@@ -30,6 +31,12 @@ pub struct Candidate {
     pub input: usize,
     pub key: RankKey,
     pub outcome: Outcome,
+    /// Where the figures of a disk ranking come from, as the stats say it.
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Vec::is_empty")
+    )]
+    pub disk: Vec<DiskUse>,
 }
 
 /// What a candidate is ranked by; see `policy::rank` for the order of the keys.

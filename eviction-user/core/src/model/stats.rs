@@ -1,5 +1,6 @@
 //! What was read about the node and its pods. Absent fields are `None`: often not the same as zero.
 
+use super::disk_use::DiskUse;
 use super::time::Timestamp;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -75,6 +76,12 @@ pub struct PodStats {
     pub ephemeral_storage: Option<FsStats>,
     pub containers: Vec<ContainerStats>,
     pub volumes: Vec<VolumeStats>,
+    /// Where the figures of disk use come from, if they were put together; for telling, not for deciding.
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Vec::is_empty")
+    )]
+    pub disk: Vec<DiskUse>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

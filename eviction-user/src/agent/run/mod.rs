@@ -2,6 +2,8 @@
 
 mod act;
 mod observe;
+mod reclaim;
+mod removals;
 
 use super::oom::OomLedger;
 use super::{Lines, Pace};
@@ -12,13 +14,11 @@ use crate::ports::{
 };
 use crate::record::Recorder;
 use crate::sys::clock;
+use reclaim::Reclaiming;
+use removals::Removing;
 use std::pin::pin;
 use std::time::Duration;
 
-/// How often a victim is looked at: at first as fast as tokio's timer goes, later less often.
-const FAST_POLL: Duration = Duration::from_millis(1);
-const SLOW_POLL: Duration = Duration::from_millis(10);
-const FAST_POLL_FOR: Duration = Duration::from_millis(200);
 /// A line may be crossed again and again while it is being armed. After so many turns without a pause
 /// this thread, which runs before all others, lets them run.
 const TURNS_WITHOUT_PAUSE: u32 = 4;
@@ -48,6 +48,7 @@ pub struct Agent<S, I, X, J> {
     next_cycle: Timestamp,
     distances: [Option<Distance>; Signal::ALL.len()],
     removing: Vec<Removing>,
+    reclaiming: Reclaiming,
     /// Victims of a dry run. The engine hears that they are gone when the next cycle is due, so that it
     /// decides once a cycle, as it would if each of them made no difference.
     pretended: Vec<Uid>,
@@ -61,14 +62,6 @@ pub struct Agent<S, I, X, J> {
     received: Timestamp,
     /// Why the last look failed, if it did: the same reason is told once.
     blind_because: Option<String>,
-}
-
-/// A victim on its way out.
-struct Removing {
-    id: u64,
-    uid: Uid,
-    since: Timestamp,
-    reported: bool,
 }
 
 /// How a turn ended.
@@ -105,6 +98,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             next_cycle: now,
             distances: [None; Signal::ALL.len()],
             removing: Vec::new(),
+            reclaiming: Reclaiming::default(),
             pretended: Vec::new(),
             next_id: 1,
             lost: 0,
@@ -170,18 +164,23 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
     fn turn(&mut self, wake: Wake) -> Turn {
         let gone = self.follow_removals();
         let wake = if gone { Wake::VictimGone } else { wake };
+        let reclaimed = self.executor.reclaimed();
         self.source.mark();
-        let (taken, newly_met) = match self.inventory.look() {
+        let (taken, newly_met, second) = match self.inventory.look() {
             Ok(look) => {
                 let observations = self.engine.config().settings.observe(&look.summary);
                 for signal in Signal::ALL {
                     self.distances[signal.index()] =
                         self.lines.distance(signal, look, &observations);
                 }
-                (look.taken, self.lines.newly_met(&observations))
+                let second = reclaimed.is_some().then(|| look.summary.clone());
+                (look.taken, self.lines.newly_met(&observations), second)
             }
             Err(e) => {
                 self.blind(e.to_string());
+                if let Some(report) = reclaimed {
+                    self.reclaimed(report, None, clock::now());
+                }
                 return Turn::Blind;
             }
         };
@@ -199,6 +198,9 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         if let (true, Wake::Event(event)) = (newly_met, wake) {
             let received = self.received;
             self.tell(Entry::Event { event, received });
+        }
+        if let Some(report) = reclaimed {
+            self.reclaimed(report, second, taken);
         }
         if newly_met || gone || self.cycle_due(clock::now()) {
             self.cycle(wake, taken);
@@ -263,16 +265,9 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             })
             .min()
             .unwrap_or(cycle);
-        let removal = self.removing.iter().map(|victim| {
-            if clock::between(victim.since, now) < FAST_POLL_FOR {
-                FAST_POLL
-            } else {
-                SLOW_POLL
-            }
-        });
-        removal
-            .min()
-            .map_or(cycle.min(look), |removal| removal.min(cycle).min(look))
+        let removal = self.removing.iter().map(|victim| victim.due_in(now));
+        let others = removal.chain(self.reclaiming.due_in()).min();
+        cycle.min(look).min(others.unwrap_or(cycle))
     }
 }
 

@@ -1,20 +1,21 @@
 //! `eviction explain`: what is measured now, who would go, and why the others not. Changes nothing.
 
 mod node;
-mod place;
 mod report;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use super::host_args::{Host, HostArgs};
 use super::table::print;
-use super::{Exit, Failure};
-use crate::model::{Signal, Snapshot};
+use super::{Exit, Failure, place};
+use crate::host::{Scan, Scanner};
+use crate::model::{ObservedPod, Snapshot};
 use crate::policy::Engine;
 use crate::ports::{Growth, Inventory};
 use crate::telemetry::record::Output;
 use clap::Args;
 use report::Report;
-use std::collections::BTreeSet;
 
 #[derive(Debug, Args)]
 pub(super) struct ExplainArgs {
@@ -27,23 +28,17 @@ pub(super) struct ExplainArgs {
 
 pub(super) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     let host = args.host.open()?;
-    let mut inventory = host.inventory()?;
+    let scan = Scan::Done(Scanner::once(&host.scan_targets()));
+    let mut inventory = host.inventory(scan)?;
     inventory.look().map_err(|e| Failure::runtime(&e))?;
     // The kernel's counters run only while `eviction run` does.
     let snapshot = inventory.snapshot(&Growth::default());
     let engine = Engine::new(host.engine_config());
-    let counted: BTreeSet<&str> = host
-        .config
-        .workloads
-        .iter()
-        .filter(|workload| workload.dir.is_some())
-        .map(|workload| workload.name.as_str())
-        .collect();
-    let mut report = Report::new(&engine, &snapshot, &counted);
+    let mut report = Report::new(&engine, &snapshot, &host.thresholds());
     for row in &mut report.signals {
         row.place = place::of(row.signal, &host);
     }
-    report.missing = missing(&host, &snapshot, &counted);
+    report.missing = missing(&host, &snapshot);
     match args.output {
         Output::Text => print(&text::page(&report)),
         Output::Json => {
@@ -54,7 +49,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
 }
 
 /// What could not be found out here, and what would help.
-fn missing(host: &Host, snapshot: &Snapshot, counted: &BTreeSet<&str>) -> Vec<String> {
+fn missing(host: &Host, snapshot: &Snapshot) -> Vec<String> {
     let mut missing = Vec::new();
     let unread: Vec<_> = snapshot
         .pods
@@ -68,15 +63,24 @@ fn missing(host: &Host, snapshot: &Snapshot, counted: &BTreeSet<&str>) -> Vec<St
             unread.join(", ")
         ));
     }
-    if host.watches(Signal::NodeFsInodesFree) {
-        let names = snapshot.pods.iter().map(|pod| pod.pod.name.as_str());
-        let uncounted: Vec<_> = names.filter(|name| !counted.contains(name)).collect();
+    if !host.devices().is_empty() {
+        let uncounted: Vec<_> = snapshot
+            .pods
+            .iter()
+            .filter(|pod| !is_scanned(pod))
+            .map(|pod| pod.pod.name.as_str())
+            .collect();
         if !uncounted.is_empty() {
             missing.push(format!(
-                "the inode use of {} is unknown: the kernel's counters run only while `eviction run` does; --workload NAME:dir=PATH counts a directory instead",
+                "the disk and inode use of {} is unknown: the kernel's counters run only while `eviction run` does; --workload NAME:dir=PATH scans a directory instead",
                 uncounted.join(", ")
             ));
         }
     }
     missing
+}
+
+fn is_scanned(pod: &ObservedPod) -> bool {
+    let disk = pod.stats.iter().flat_map(|stats| &stats.disk);
+    disk.into_iter().any(|part| part.base.is_some())
 }

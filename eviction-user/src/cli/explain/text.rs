@@ -30,6 +30,7 @@ pub(super) fn page(report: &Report) -> String {
                 ],
                 rows,
             ));
+            parts.extend(disk_parts(ranking));
             parts.push(format!(
                 "compared, first to last: {}",
                 ranking.order.join(", ")
@@ -41,6 +42,17 @@ pub(super) fn page(report: &Report) -> String {
         parts.push(table(&["missing"], rows));
     }
     parts.join("\n\n")
+}
+
+/// Where the figures of a disk ranking come from, and how old they are.
+fn disk_parts(ranking: &RankingReport) -> Option<String> {
+    let rows = ranking.candidates.iter().flat_map(|candidate| {
+        let parts = candidate.disk.iter();
+        let texts = parts.filter_map(|part| part.text(ranking.resource));
+        texts.map(|text| vec![candidate.name.clone(), text])
+    });
+    let rows: Vec<_> = rows.collect();
+    (!rows.is_empty()).then(|| table(&["workload", "where its use comes from"], rows))
 }
 
 fn signal(row: &SignalRow) -> Vec<String> {

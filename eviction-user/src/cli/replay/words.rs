@@ -1,6 +1,6 @@
 //! Actions and notes in words.
 
-use crate::model::{Action, ReclaimCall, Timestamp};
+use crate::model::{Action, ReclaimCall, Timestamp, Uid};
 use crate::record::Note;
 use crate::sys::clock;
 
@@ -20,6 +20,7 @@ pub(super) fn brief(action: &Action) -> Option<String> {
         Action::CleanupTimedOut(victims) => {
             format!("{} not gone in time", victims.len())
         }
+        Action::EndGrace(_) => "grace ended".to_owned(),
     })
 }
 
@@ -45,11 +46,19 @@ pub(super) fn full(action: &Action) -> Option<String> {
         }
         Action::Conditions(_) => format!("conditions: {}", brief(action)?),
         Action::CleanupTimedOut(victims) => {
-            let names: Vec<_> = victims.iter().map(|uid| uid.as_str()).collect();
-            format!("not gone in time: {}", names.join(", "))
+            format!("not gone in time: {}", uids_text(victims))
         }
+        Action::EndGrace(victims) => format!(
+            "a hard threshold is met, grace ended: {}",
+            uids_text(victims)
+        ),
         Action::NodeEvent(_) | Action::Held(_) => brief(action)?,
     })
+}
+
+fn uids_text(uids: &[Uid]) -> String {
+    let texts: Vec<_> = uids.iter().map(|uid| uid.as_str()).collect();
+    texts.join(", ")
 }
 
 fn calls_text(calls: &[ReclaimCall]) -> String {
@@ -61,6 +70,10 @@ fn calls_text(calls: &[ReclaimCall]) -> String {
         })
         .collect();
     names.join(", ")
+}
+
+fn known(amount: Option<i64>) -> String {
+    amount.map_or("unknown".to_owned(), |amount| amount.to_string())
 }
 
 /// What else happened. The time is that of the line before where a note has none.
@@ -105,6 +118,39 @@ pub(super) fn note(note: &Note) -> (Option<Timestamp>, String) {
         } => (
             Some(*at),
             format!("killed {uid}: {processes} processes by {method}"),
+        ),
+        Note::Asked {
+            at,
+            uid,
+            processes,
+            grace_ms,
+            ..
+        } => (
+            Some(*at),
+            format!("asked {uid} to leave within {grace_ms} ms: {processes} processes"),
+        ),
+        Note::Reclaim {
+            at,
+            signal,
+            dry_run,
+        } => {
+            let what = if *dry_run { "would free" } else { "frees" };
+            (Some(*at), format!("{what} disk space for {signal}"))
+        }
+        Note::Reclaimed {
+            at,
+            signal,
+            took_ms,
+            end,
+            freed_bytes,
+            freed_inodes,
+        } => (
+            Some(*at),
+            format!(
+                "reclaim for {signal} ended after {took_ms} ms: {end}; freed {} bytes, {} inodes",
+                known(*freed_bytes),
+                known(*freed_inodes)
+            ),
         ),
         Note::KillFailed { uid, reason, .. } => (None, format!("could not kill {uid}: {reason}")),
         Note::Gone {

@@ -1,14 +1,14 @@
 //! Records for programs. All records of one eviction carry the same id.
 
-use super::{event_to, micros, record_id, request, state_kind, wall_clock, why_not};
-use crate::model::{Action, EvictionCause, Outcome, Ranking};
+use super::{Names, event_to, micros, millis, record_id, request, state_kind, wall_clock, why_not};
+use crate::model::{Action, EvictionCause, Outcome, Ranking, Timestamp};
 use crate::ports::Entry;
-use crate::sys::cgroup::CgroupNames;
 use crate::sys::clock;
+use crate::telemetry::disk_rows::DiskRow;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-pub(super) fn object(entry: &Entry, names: &mut CgroupNames) -> Value {
+pub(super) fn object(entry: &Entry, names: &mut Names) -> Value {
     match entry {
         Entry::Started { at, how } => json!({
             "record": "started",
@@ -25,7 +25,7 @@ pub(super) fn object(entry: &Entry, names: &mut CgroupNames) -> Value {
             "time": wall_clock(event.time),
             "rung": event.rung,
             "signal": event.signal.name(),
-            "cgroup": names.name(event.cgroup),
+            "cgroup": names.cgroups.name(event.cgroup),
             "cgroup_id": event.cgroup,
             "amount": event.amount,
             "pid": event.pid,
@@ -38,6 +38,7 @@ pub(super) fn object(entry: &Entry, names: &mut CgroupNames) -> Value {
             wake,
             looked,
             dry_run,
+            processes,
             eviction,
         } => {
             let mut record = json!({
@@ -52,6 +53,8 @@ pub(super) fn object(entry: &Entry, names: &mut CgroupNames) -> Value {
                 "looked_ns": looked.as_nanos(),
                 "sample_age_us": micros(clock::between(*looked, *decided)),
                 "dry_run": dry_run,
+                "grace_s": eviction.time_to_leave().map(|_| eviction.grace.0.max(1)),
+                "processes": processes,
             });
             if let EvictionCause::Pressure {
                 threshold,
@@ -63,7 +66,8 @@ pub(super) fn object(entry: &Entry, names: &mut CgroupNames) -> Value {
                 record["signal"] = json!(threshold.signal.name());
                 record["available"] = json!(observed.map(|o| o.available));
                 record["capacity"] = json!(observed.map(|o| o.capacity));
-                record["ranking"] = ranking_json(ranking);
+                record["place"] = json!(names.places.get(&threshold.signal));
+                record["ranking"] = ranking_json(ranking, *decided);
             }
             record
         }
@@ -82,6 +86,50 @@ pub(super) fn object(entry: &Entry, names: &mut CgroupNames) -> Value {
             "processes": report.processes,
             "event_to_kill_us": event_to(wake, report.done).map(micros),
         }),
+        Entry::Asked {
+            id,
+            uid,
+            report,
+            grace,
+        } => json!({
+            "record": "asked",
+            "id": record_id(*id),
+            "t_ns": report.done.as_nanos(),
+            "time": wall_clock(report.done),
+            "uid": uid.as_str(),
+            "method": report.method,
+            "processes": report.processes,
+            "grace_ms": millis(*grace),
+        }),
+        Entry::Reclaim {
+            at,
+            signal,
+            dry_run,
+        } => json!({
+            "record": "reclaim",
+            "t_ns": at.as_nanos(),
+            "time": wall_clock(*at),
+            "signal": signal.name(),
+            "dry_run": dry_run,
+        }),
+        Entry::Reclaimed {
+            at,
+            signal,
+            report,
+            freed,
+            rest,
+        } => json!({
+            "record": "reclaimed",
+            "t_ns": at.as_nanos(),
+            "time": wall_clock(*at),
+            "signal": signal.name(),
+            "took_ms": millis(report.took),
+            "good": report.end.is_good(),
+            "end": report.end.to_string(),
+            "freed_bytes": freed.map(|freed| freed.bytes),
+            "freed_inodes": freed.map(|freed| freed.inodes),
+            "not_again_for_ms": rest.map(millis),
+        }),
         Entry::KillFailed { id, uid, reason } => json!({
             "record": "kill-failed", "id": record_id(*id), "uid": uid.as_str(), "reason": reason,
         }),
@@ -93,7 +141,7 @@ pub(super) fn object(entry: &Entry, names: &mut CgroupNames) -> Value {
             "record": "still-there", "id": record_id(*id), "uid": uid.as_str(), "after_us": micros(*after),
         }),
         Entry::NoCandidate { at, ranking } => json!({
-            "record": "no-candidate", "t_ns": at.as_nanos(), "time": wall_clock(*at), "ranking": ranking_json(ranking),
+            "record": "no-candidate", "t_ns": at.as_nanos(), "time": wall_clock(*at), "ranking": ranking_json(ranking, *at),
         }),
         Entry::Engine { at, action } => {
             let mut record = state(action);
@@ -114,10 +162,10 @@ pub(super) fn object(entry: &Entry, names: &mut CgroupNames) -> Value {
         }),
         Entry::OomKill { victim } => json!({
             "record": "oom-kill", "t_ns": victim.time.as_nanos(), "time": wall_clock(victim.time), "pid": victim.pid,
-            "cgroup": names.name(victim.cgroup), "cgroup_id": victim.cgroup,
+            "cgroup": names.cgroups.name(victim.cgroup), "cgroup_id": victim.cgroup,
         }),
         Entry::OomMismatch { mismatch } => json!({
-            "record": "oom-mismatch", "cgroup": names.name(mismatch.cgroup), "cgroup_id": mismatch.cgroup,
+            "record": "oom-mismatch", "cgroup": names.cgroups.name(mismatch.cgroup), "cgroup_id": mismatch.cgroup,
             "counted": mismatch.counted, "seen": mismatch.seen,
         }),
         Entry::RecordsDropped { count } => json!({"record": "records-dropped", "count": count}),
@@ -131,7 +179,7 @@ fn state(action: &Action) -> Value {
             json!({"conditions": conditions.iter().map(|c| c.name()).collect::<Vec<_>>()})
         }
         Action::NodeEvent(event) => json!({"reason": event.reason, "message": event.message}),
-        Action::CleanupTimedOut(uids) => {
+        Action::CleanupTimedOut(uids) | Action::EndGrace(uids) => {
             json!({"uids": uids.iter().map(|uid| uid.as_str()).collect::<Vec<_>>()})
         }
         Action::Held(hold) => json!({"reason": hold.name(), "message": hold.to_string()}),
@@ -141,9 +189,10 @@ fn state(action: &Action) -> Value {
 }
 
 /// The ranking with every key of every candidate, and why each loser lost.
-fn ranking_json(ranking: &Ranking) -> Value {
+fn ranking_json(ranking: &Ranking, now: Timestamp) -> Value {
     let candidates = ranking.candidates.iter().map(|candidate| {
-        json!({
+        let disk = DiskRow::of(&candidate.disk, now);
+        let mut row = json!({
             "name": candidate.pod.name,
             "exceeds_request": candidate.key.exceeds_request,
             "priority": candidate.key.priority,
@@ -151,7 +200,11 @@ fn ranking_json(ranking: &Ranking) -> Value {
             "request": request(candidate.key.request_nanos),
             "victim": candidate.outcome == Outcome::Chosen,
             "why_not": why_not(candidate),
-        })
+        });
+        if !disk.is_empty() {
+            row["disk"] = json!(disk);
+        }
+        row
     });
     json!({ "resource": ranking.resource.name(), "candidates": candidates.collect::<Vec<_>>() })
 }

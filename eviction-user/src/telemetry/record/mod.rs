@@ -3,11 +3,12 @@
 mod json;
 mod text;
 
-use crate::model::{Action, Candidate, Outcome, Timestamp};
+use crate::model::{Action, Candidate, Outcome, Signal, Timestamp};
 use crate::ports::{Entry, Wake};
 use crate::sys::cgroup::{CgroupNames, ChangeFeed};
 use crate::sys::clock;
 use clap::ValueEnum;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime};
@@ -22,21 +23,30 @@ pub enum Output {
 /// How often changes of cgroups are taken in although nothing is to be printed.
 const REFRESH: Duration = Duration::from_secs(1);
 
+/// Where each watched signal is measured.
+pub type Places = BTreeMap<Signal, String>;
+
+/// What people call the things that records are about.
+pub struct Names {
+    pub cgroups: CgroupNames,
+    pub places: Places,
+}
+
 /// Prints entries until the sender is gone. `feeds`: from where the kernel tells of cgroups, once that is known.
 pub fn print_all(
     entries: &Receiver<Entry>,
     output: Output,
-    mut names: CgroupNames,
+    mut names: Names,
     feeds: &Receiver<Box<dyn ChangeFeed>>,
 ) {
     let mut out = std::io::stdout();
     loop {
         let entry = entries.recv_timeout(REFRESH);
-        feeds.try_iter().for_each(|feed| names.follow(feed));
+        feeds.try_iter().for_each(|feed| names.cgroups.follow(feed));
         let entry = match entry {
             Ok(entry) => entry,
             Err(RecvTimeoutError::Timeout) => {
-                names.refresh();
+                names.cgroups.refresh();
                 continue;
             }
             Err(RecvTimeoutError::Disconnected) => return,
@@ -78,6 +88,10 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The id that all records of one eviction share, unique on this host until it reboots many times.
 pub fn record_id(number: u64) -> String {
     format!("{}-{number}", std::process::id())
@@ -90,6 +104,7 @@ fn state_kind(action: &Action) -> &'static str {
         Action::NodeEvent(_) => "node-event",
         Action::Held(_) => "held-back",
         Action::CleanupTimedOut(_) => "overdue",
+        Action::EndGrace(_) => "grace-ended",
         _ => "state",
     }
 }

@@ -1,13 +1,17 @@
 //! Records for people, who read them at 3 a.m.
 
-use super::{event_to, listed, micros, record_id, request, state_kind, wall_clock, why_not};
-use crate::model::{Action, Candidate, Eviction, EvictionCause, Resource, Timestamp};
-use crate::ports::{Entry, OomMismatch, PressureEvent};
-use crate::sys::cgroup::{CgroupNames, NODE};
+use super::{
+    Names, event_to, listed, micros, millis, record_id, request, state_kind, wall_clock, why_not,
+};
+use crate::model::{Action, Candidate, Eviction, EvictionCause, Resource, Signal, Timestamp};
+use crate::ports::{Entry, Freed, OomMismatch, PressureEvent, ReclaimReport};
+use crate::sys::cgroup::NODE;
 use crate::sys::clock;
+use crate::telemetry::disk_rows::DiskRow;
 use bytesize::ByteSize;
+use std::time::Duration;
 
-pub(super) fn line(entry: &Entry, names: &mut CgroupNames) -> String {
+pub(super) fn line(entry: &Entry, names: &mut Names) -> String {
     let at_time =
         |at: Timestamp, what: &str, rest: String| format!("{} {what:<12} {rest}", wall_clock(at));
     match entry {
@@ -34,6 +38,7 @@ pub(super) fn line(entry: &Entry, names: &mut CgroupNames) -> String {
             wake,
             looked,
             dry_run,
+            processes,
             eviction,
         } => {
             let intro = if *dry_run { "would evict" } else { "evict" };
@@ -45,6 +50,12 @@ pub(super) fn line(entry: &Entry, names: &mut CgroupNames) -> String {
                 wake.name(),
                 eviction.message.trim_end()
             );
+            if let Some(processes) = processes {
+                said.push_str(&format!(" {processes} processes would be killed."));
+            }
+            for part in measured(eviction, *decided, names) {
+                said.push_str(&format!("\n{:40} {part}", ""));
+            }
             for loser in losers(eviction) {
                 said.push_str(&format!("\n{:40} not {loser}", ""));
             }
@@ -64,6 +75,34 @@ pub(super) fn line(entry: &Entry, names: &mut CgroupNames) -> String {
             );
             at_time(report.done, "killed", rest)
         }
+        Entry::Asked {
+            id, report, grace, ..
+        } => at_time(
+            report.done,
+            "asked",
+            format!(
+                "[{}] {} processes to end ({}), killed in {} s if they have not",
+                record_id(*id),
+                report.processes,
+                report.method,
+                grace.as_secs_f64()
+            ),
+        ),
+        Entry::Reclaim {
+            at,
+            signal,
+            dry_run,
+        } => {
+            let what = if *dry_run { "would run" } else { "running" };
+            at_time(*at, "reclaim", format!("{what} --reclaim for {signal}"))
+        }
+        Entry::Reclaimed {
+            at,
+            signal,
+            report,
+            freed,
+            rest,
+        } => at_time(*at, "reclaimed", reclaimed(*signal, report, *freed, *rest)),
         Entry::KillFailed { id, uid, reason } => at_time(
             clock::now(),
             "kill failed",
@@ -82,7 +121,7 @@ pub(super) fn line(entry: &Entry, names: &mut CgroupNames) -> String {
             clock::now(),
             "warning",
             format!(
-                "[{}] still running {} s after the kill",
+                "[{}] still running {} s after the decision",
                 record_id(*id),
                 after.as_secs()
             ),
@@ -153,7 +192,7 @@ pub(super) fn line(entry: &Entry, names: &mut CgroupNames) -> String {
 }
 
 /// More than were counted is no alarm: a victim that is exiting already is chosen, and not killed.
-fn oom_mismatch(mismatch: &OomMismatch, names: &mut CgroupNames) -> String {
+fn oom_mismatch(mismatch: &OomMismatch, names: &mut Names) -> String {
     let place = match mismatch.cgroup {
         NODE => "elsewhere on the node".to_owned(),
         id => format!("in {}", group(id, names)),
@@ -164,8 +203,30 @@ fn oom_mismatch(mismatch: &OomMismatch, names: &mut CgroupNames) -> String {
     )
 }
 
-fn group(id: u64, names: &mut CgroupNames) -> String {
-    names.name(id).unwrap_or("an unknown cgroup").to_owned()
+fn group(id: u64, names: &mut Names) -> String {
+    names.cgroups.name(id).unwrap_or("an unknown cgroup").to_owned()
+}
+
+/// How a reclaim went and what it brought.
+fn reclaimed(
+    signal: Signal,
+    report: &ReclaimReport,
+    freed: Option<Freed>,
+    rest: Option<Duration>,
+) -> String {
+    let freed = freed.map_or("unknown".to_owned(), |freed| {
+        let sign = if freed.bytes < 0 { "-" } else { "" };
+        let bytes = ByteSize::b(freed.bytes.unsigned_abs());
+        format!("{sign}{bytes}, {} inodes", freed.inodes)
+    });
+    let rest = rest.map_or(String::new(), |rest| {
+        format!("; in vain, not again for {} s", rest.as_secs())
+    });
+    format!(
+        "{signal}: --reclaim ended after {} ms, {}; freed: {freed}{rest}",
+        millis(report.took),
+        report.end
+    )
 }
 
 /// What else the engine says beside evictions.
@@ -177,13 +238,16 @@ fn state(action: &Action) -> String {
         Action::CleanupTimedOut(uids) => {
             format!("{} not gone in time, going on without it", listed(uids))
         }
+        Action::EndGrace(uids) => {
+            format!("a hard threshold is met: {} must leave now", listed(uids))
+        }
         Action::Held(hold) => hold.to_string(),
         // What has a record of its own and never comes this way.
         other => format!("{other:?}"),
     }
 }
 
-fn event_text(event: &PressureEvent, received: Timestamp, names: &mut CgroupNames) -> String {
+fn event_text(event: &PressureEvent, received: Timestamp, names: &mut Names) -> String {
     let amount = match event.signal.resource() {
         // Pages are 4 KiB on every architecture that we build for.
         Resource::Memory => format!("{} charged since armed", ByteSize::kib(event.amount * 4)),
@@ -200,6 +264,32 @@ fn event_text(event: &PressureEvent, received: Timestamp, names: &mut CgroupName
         event.rung,
         micros(clock::between(event.time, received))
     )
+}
+
+/// Where the shortage is and how it was measured; for a disk also how the victim's use came about.
+fn measured(eviction: &Eviction, now: Timestamp, names: &Names) -> Vec<String> {
+    let EvictionCause::Pressure {
+        threshold,
+        observed,
+        ranking,
+        resource,
+    } = &eviction.cause
+    else {
+        return Vec::new();
+    };
+    let place = names.places.get(&threshold.signal);
+    let raw = observed.map(|o| format!("{} available of {}", o.available, o.capacity));
+    let signal = threshold.signal;
+    let mut said: Vec<_> = place
+        .zip(raw)
+        .map(|(place, raw)| format!("{signal} of {place}: {raw}"))
+        .into_iter()
+        .collect();
+    let victim = ranking.victim().map(|victim| victim.disk.as_slice());
+    let parts = DiskRow::of(victim.unwrap_or_default(), now);
+    let texts = parts.iter().filter_map(|part| part.text(*resource));
+    said.extend(texts.map(|text| format!("{} has {text}", eviction.pod.name)));
+    said
 }
 
 /// An amount of something, for people.

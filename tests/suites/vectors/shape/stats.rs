@@ -107,6 +107,7 @@ impl PodStatsShape {
                     fs: volume.stats(),
                 })
                 .collect(),
+            disk: Vec::new(),
         }
     }
 }

@@ -29,10 +29,13 @@ pub struct Additions {
 }
 
 impl Additions {
-    /// A host has no use for a victim that has made no inode: where nobody counts, nobody goes.
+    /// A host has no use for a victim that uses nothing of what a disk is short of, or runs nothing where
+    /// tasks are: where nobody counts, nobody goes.
     pub fn for_a_host(mut self) -> Self {
-        let least = self.min_victim_size.inodes.unwrap_or(1).max(1);
-        self.min_victim_size.inodes = Some(least);
+        let least = |size: &mut Option<u64>| *size = Some(size.unwrap_or(1).max(1));
+        least(&mut self.min_victim_size.disk_bytes);
+        least(&mut self.min_victim_size.inodes);
+        least(&mut self.min_victim_size.processes);
         self
     }
 }

@@ -2,7 +2,7 @@
 //! (user case 32).
 
 use super::Engine;
-use crate::model::{Action, Eviction, EvictionCause, Span, Summary, Timestamp, Uid};
+use crate::model::{Action, Eviction, Span, Summary, Timestamp, Uid};
 
 /// Victims on their way out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,23 +21,17 @@ impl Waiting {
         Self {
             victims: evictions.iter().map(|e| e.uid().clone()).collect(),
             since,
-            grace: evictions.iter().map(grace).max().unwrap_or_default(),
+            grace: evictions
+                .iter()
+                .filter_map(Eviction::time_to_leave)
+                .max()
+                .unwrap_or_default(),
         }
     }
 
     /// The kubelet's wait begins when the kill call, grace included, is over.
     pub(super) fn ends(&self, timeout: Span) -> Timestamp {
         self.since.plus(self.grace).plus(timeout)
-    }
-}
-
-/// Nothing but victims of soft thresholds are asked to leave before they are made to.
-fn grace(eviction: &Eviction) -> Span {
-    match &eviction.cause {
-        EvictionCause::Pressure { threshold, .. } if !threshold.is_hard() => {
-            Span::from_secs(eviction.grace.0.max(1))
-        }
-        EvictionCause::Pressure { .. } | EvictionCause::LocalStorage(_) => Span::ZERO,
     }
 }
 

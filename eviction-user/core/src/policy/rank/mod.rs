@@ -9,8 +9,8 @@ mod parts;
 use std::cmp::{Ordering, Reverse};
 
 use crate::model::{
-    Candidate, Criterion, Exclusion, FsLayout, ObservedPod, Outcome, RankKey, Ranking, Resource,
-    Signal,
+    Candidate, Criterion, DiskUse, Exclusion, FsLayout, ObservedPod, Outcome, RankKey, Ranking,
+    Resource, Signal,
 };
 
 pub use key::Measure;
@@ -46,12 +46,21 @@ pub fn by_measure(pods: &[ObservedPod], measure: Measure) -> Ranking {
             input,
             key: key::of(observed, measure),
             outcome: Outcome::NoVictim,
+            disk: disk(observed, measure),
         })
         .collect();
     candidates.sort_by(|a, b| compare(resource, &a.key, &b.key).0);
     Ranking {
         resource,
         candidates,
+    }
+}
+
+/// How a disk figure came about; none of the others is put together.
+fn disk(observed: &ObservedPod, measure: Measure) -> Vec<DiskUse> {
+    match (measure, &observed.stats) {
+        (Measure::DiskBytes(_) | Measure::Inodes(_), Some(stats)) => stats.disk.clone(),
+        _ => Vec::new(),
     }
 }
 

@@ -195,6 +195,7 @@ fn pod_stats() -> BoxedStrategy<PodStats> {
                 ephemeral_storage,
                 containers,
                 volumes,
+                disk: Vec::new(),
             },
         )
         .boxed()

@@ -1,19 +1,26 @@
 //! Where a signal is measured, so that nobody looks at the wrong disk (user case 20).
 
-use super::super::host_args::Host;
+use super::host_args::Host;
 use crate::model::Signal;
 use crate::sys::filesystem::FileSystem;
+use crate::telemetry::record::Places;
 use nix::sys::stat::{major, minor};
 use procfs::process::Process;
 use std::path::PathBuf;
 
 pub(super) fn of(signal: Signal, host: &Host) -> String {
-    match (signal, &host.nodefs) {
-        (Signal::MemoryAvailable, _) => "node".to_owned(),
+    match (signal, host.file_systems.of(signal)) {
+        (Signal::MemoryAvailable | Signal::PidAvailable, _) => "node".to_owned(),
         (Signal::AllocatableMemoryAvailable, _) => host.root.path().display().to_string(),
         (_, Some(fs)) => file_system(fs),
         (_, None) => "nowhere".to_owned(),
     }
+}
+
+/// Of all signals that are watched.
+pub(super) fn all(host: &Host) -> Places {
+    let watched = Signal::ALL.into_iter().filter(|s| host.watches(*s));
+    watched.map(|signal| (signal, of(signal, host))).collect()
 }
 
 /// Device and mount point of the file system that a path is on.

@@ -1,0 +1,107 @@
+//! Victims of soft thresholds: asked, waited for, and killed when their time is over.
+
+use super::{Shared, event, hard, settings};
+use crate::model::Limit;
+use crate::model::{Quantity, Signal, Span, Threshold};
+use crate::policy::EngineConfig;
+use crate::ports::Entry;
+
+/// Hard below 100 MiB; soft below 300 MiB at once, with some seconds to leave.
+fn config(grace_secs: i64) -> EngineConfig {
+    let limit = Limit::Quantity("300Mi".parse::<Quantity>().unwrap());
+    let soft = Threshold {
+        grace: Span::from_millis(1),
+        ..Threshold::hard(Signal::MemoryAvailable, limit)
+    };
+    let mut config = EngineConfig::with_thresholds(vec![hard(Signal::MemoryAvailable), soft]);
+    config.settings.max_pod_grace_secs = grace_secs;
+    config
+}
+
+fn asked(node: &Shared) -> usize {
+    let node = node.0.borrow();
+    let asked = node.entries.iter();
+    asked.filter(|e| matches!(e, Entry::Asked { .. })).count()
+}
+
+#[tokio::test]
+async fn a_victim_that_leaves_in_time_is_not_killed() {
+    let node = Shared::new(&[("a", 100), ("hog", 650)]);
+    let gone = node.until("nobody left", |node| !node.used.contains_key("hog"));
+    node.run_with(config(600), settings(), gone).await;
+    assert_eq!(node.0.borrow().asked, ["hog"]);
+    assert!(node.0.borrow().killed.is_empty());
+    assert_eq!(asked(&node), 1);
+}
+
+#[tokio::test]
+async fn a_victim_that_ignores_it_is_killed_when_its_grace_is_over() {
+    let node = Shared::new(&[("hog", 750)]);
+    node.0.borrow_mut().stubborn = vec!["hog"];
+    let killed = node.until("nobody was killed", |node| !node.killed.is_empty());
+    node.run_with(config(1), settings(), killed).await;
+    let node = node.0.borrow();
+    assert_eq!(
+        (node.asked.as_slice(), node.killed.as_slice()),
+        (["hog".to_owned()].as_slice(), ["hog".to_owned()].as_slice())
+    );
+    let told: Vec<_> = node
+        .entries
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Asked { report, grace, .. } => Some((report.done, *grace)),
+            Entry::Kill { report, .. } => Some((report.done, std::time::Duration::ZERO)),
+            _ => None,
+        })
+        .collect();
+    let [(asked, grace), (killed, _)] = told[..] else {
+        panic!("{told:?}")
+    };
+    assert!(
+        crate::sys::clock::between(asked, killed) >= grace,
+        "not before"
+    );
+}
+
+#[tokio::test]
+async fn a_hard_threshold_met_meanwhile_kills_the_victim_at_once_and_nobody_else() {
+    let node = Shared::new(&[("a", 100), ("hog", 650)]);
+    node.0.borrow_mut().stubborn = vec!["hog"];
+    let worse = async {
+        node.until("nobody was asked", |node| !node.asked.is_empty())
+            .await;
+        assert!(node.0.borrow().killed.is_empty(), "it has ten minutes");
+        node.0.borrow_mut().used.insert("hog", 850);
+        node.0.borrow_mut().event = Some(event());
+        node.until("nobody was killed", |node| !node.killed.is_empty())
+            .await;
+        node.until("it is not gone", |node| !node.used.contains_key("hog"))
+            .await;
+    };
+    node.run_with(config(600), settings(), worse).await;
+    assert_eq!(node.0.borrow().killed, ["hog"]);
+    assert_eq!(asked(&node), 1);
+}
+
+/// User case 32: the grace is a part of the removal.
+#[tokio::test]
+async fn case_32_no_second_victim_is_asked_while_the_first_one_still_has_its_grace() {
+    let node = Shared::new(&[("a", 300), ("hog", 450)]);
+    node.0.borrow_mut().stubborn = vec!["hog"];
+    let looks = async {
+        node.until("nobody was asked", |node| !node.asked.is_empty())
+            .await;
+        for _ in 0..3 {
+            let before = node.0.borrow().looks;
+            node.0.borrow_mut().event = Some(event());
+            node.until("no look", |node| node.looks > before).await;
+        }
+    };
+    let often = super::Settings {
+        interval: std::time::Duration::from_millis(5),
+        ..settings()
+    };
+    node.run_with(config(600), often, looks).await;
+    assert!(node.0.borrow().snapshots >= 2, "cycles went on");
+    assert_eq!(node.0.borrow().asked, ["hog"]);
+}

@@ -1,0 +1,223 @@
+//! Looks, decisions and kills of the loop.
+
+use super::*;
+
+#[tokio::test]
+async fn a_calm_node_loses_nobody_and_is_armed_with_its_distance() {
+    let node = Shared::new(&[("a", 200), ("b", 300)]);
+    node.run(settings(), |_| {}).await;
+    assert!(node.0.borrow().killed.is_empty());
+    let left = i64::try_from(400 * MIB).unwrap() + 1;
+    assert_eq!(node.0.borrow().armed[0], Distance { left, level: None });
+}
+
+/// User case 3: notified in time, decided on old data.
+#[tokio::test]
+async fn case_3_an_event_leads_to_a_decision_on_a_fresh_look() {
+    let node = Shared::new(&[("a", 200), ("hog", 300)]);
+    node.run(settings(), |node| {
+        node.0.borrow_mut().used.insert("hog", 750);
+        node.0.borrow_mut().event = Some(event());
+    })
+    .await;
+    assert_eq!(
+        node.decisions(),
+        [("hog".to_owned(), "fentry/page_counter_try_charge")]
+    );
+    let node = node.0.borrow();
+    let ages = node.entries.iter().filter_map(|entry| match entry {
+        Entry::Decision {
+            looked, decided, ..
+        } => Some(clock::between(*looked, *decided)),
+        _ => None,
+    });
+    assert!(ages.max().unwrap() < Duration::from_millis(50));
+}
+
+/// The heartbeat's look and the event may fall together: what the kernel said is not credited to the timer.
+#[tokio::test]
+async fn an_event_that_came_during_the_look_is_what_led_to_the_decision() {
+    let node = Shared::new(&[("hog", 950)]);
+    node.0.borrow_mut().event = Some(event());
+    node.run(settings(), |_| {}).await;
+    let woken_by = "fentry/page_counter_try_charge";
+    assert_eq!(node.decisions(), [("hog".to_owned(), woken_by)]);
+}
+
+/// User case 32: the next one evicted while the last was still on its way out.
+#[tokio::test]
+async fn case_32_while_a_victim_lingers_no_second_one_is_chosen() {
+    let node = Shared::new(&[("a", 450), ("b", 460)]);
+    node.0.borrow_mut().lingering = u32::MAX;
+    node.run(settings(), |node| node.0.borrow_mut().event = Some(event()))
+        .await;
+    assert_eq!(node.0.borrow().killed, ["b"]);
+}
+
+#[tokio::test]
+async fn when_the_victim_is_gone_and_it_was_not_enough_the_next_one_goes_at_once() {
+    let node = Shared::new(&[("a", 60), ("b", 70), ("kept", 855)]);
+    node.0.borrow_mut().protected = vec!["kept"];
+    node.run(settings(), |_| {}).await;
+    assert_eq!(node.0.borrow().killed, ["b", "a"]);
+    assert_eq!(node.decisions()[1].1, "victim-gone");
+}
+
+#[tokio::test]
+async fn a_kill_that_fails_is_told_and_the_next_candidate_goes() {
+    let node = Shared::new(&[("a", 400), ("b", 550)]);
+    node.0.borrow_mut().unkillable = vec!["b"];
+    node.run(settings(), |_| {}).await;
+    assert_eq!(node.0.borrow().killed, ["a"]);
+    let node = node.0.borrow();
+    let told = node
+        .entries
+        .iter()
+        .any(|e| matches!(e, Entry::KillFailed { reason, .. } if reason == "permission denied"));
+    assert!(told, "{:?}", node.entries);
+}
+
+#[tokio::test]
+async fn a_dry_run_decides_once_a_cycle_and_kills_nobody() {
+    let node = Shared::new(&[("a", 400), ("b", 550)]);
+    let dry = Settings {
+        dry_run: true,
+        ..settings()
+    };
+    node.run(dry.clone(), |_| {}).await;
+    assert_eq!(node.decisions().len(), 1, "one cycle in this time");
+    let often = Settings {
+        interval: Duration::from_millis(50),
+        ..dry
+    };
+    node.run(often, |_| {}).await;
+    let victims: Vec<_> = node.decisions().into_iter().map(|d| d.0).collect();
+    assert!((3..=6).contains(&victims.len()), "{victims:?}");
+    assert!(victims.iter().all(|v| v == "b"), "{victims:?}");
+    assert!(node.0.borrow().killed.is_empty());
+}
+
+#[tokio::test]
+async fn a_line_crossed_while_it_was_armed_is_looked_at_again_at_once() {
+    let node = Shared::new(&[("a", 200)]);
+    node.0.borrow_mut().crossed_while_arming = 3;
+    let mut looks = 0;
+    node.run(settings(), |node| looks = node.0.borrow().looks)
+        .await;
+    assert!(
+        looks >= 4,
+        "{looks} looks in the first 40 ms, the heartbeat is a second"
+    );
+}
+
+/// Extra good samples would reset soft grace periods that the kubelet lets run.
+#[tokio::test]
+async fn looks_that_find_nothing_new_never_reach_the_engine() {
+    let node = Shared::new(&[("a", 200)]);
+    node.run(settings(), |node| node.0.borrow_mut().event = Some(event()))
+        .await;
+    let node = node.0.borrow();
+    assert!(node.looks >= 2, "the event led to a look");
+    assert_eq!(node.snapshots, 1, "the first cycle alone");
+    let told = node
+        .entries
+        .iter()
+        .any(|e| matches!(e, Entry::Event { .. }));
+    assert!(!told, "an event that led nowhere is no line for a person");
+}
+
+#[tokio::test]
+async fn lost_events_are_told_once() {
+    let node = Shared::new(&[("a", 200)]);
+    node.0.borrow_mut().lost = 7;
+    node.run(settings(), |node| node.0.borrow_mut().event = Some(event()))
+        .await;
+    let node = node.0.borrow();
+    let lost: Vec<_> = node
+        .entries
+        .iter()
+        .filter(|e| matches!(e, Entry::EventsLost { count: 7 }))
+        .collect();
+    assert_eq!(lost.len(), 1);
+}
+
+#[tokio::test]
+async fn an_oom_kill_a_silent_hook_and_a_late_event_are_told_and_kill_nobody() {
+    let node = Shared::new(&[("a", 200)]);
+    node.0.borrow_mut().silent.push(SilentHook {
+        signal: Signal::MemoryAvailable,
+        rung: "fake",
+        unseen: 1 << 30,
+    });
+    node.run(settings(), |node| {
+        let mut node = node.0.borrow_mut();
+        node.victims.push(OomVictim {
+            time: clock::now(),
+            pid: 7,
+            cgroup: 3,
+        });
+        node.event = Some(PressureEvent {
+            time: Timestamp::from_nanos(clock::now().as_nanos() - 1_000_000_000),
+            ..event()
+        });
+    })
+    .await;
+    let node = node.0.borrow();
+    let told = node.entries.iter().filter_map(|entry| match entry {
+        Entry::HookSilent { hook, .. } => Some(("silent", hook.unseen.unsigned_abs())),
+        Entry::OomKill { victim } => Some(("victim", victim.pid.into())),
+        Entry::EventLate { event, received } => {
+            let waited = clock::between(event.time, *received);
+            Some(("late", waited.as_secs()))
+        }
+        _ => None,
+    });
+    let told: Vec<_> = told.collect();
+    assert_eq!(told, [("silent", 1 << 30), ("victim", 7), ("late", 1)]);
+    assert!(node.killed.is_empty());
+}
+
+#[tokio::test]
+async fn a_look_that_fails_kills_nobody_is_told_once_and_tried_again_calmly() {
+    let node = Shared::new(&[("a", 950)]);
+    node.0.borrow_mut().look_fails = true;
+    node.run(settings(), |node| node.0.borrow_mut().event = Some(event()))
+        .await;
+    let node = node.0.borrow();
+    assert!(node.killed.is_empty());
+    let told = node
+        .entries
+        .iter()
+        .filter(|e| matches!(e, Entry::LookFailed { .. }))
+        .count();
+    assert_eq!((told, node.looks), (1, 2), "at the start and at the event");
+}
+
+#[tokio::test]
+async fn the_reason_of_a_decision_is_the_threshold_with_its_reading() {
+    let node = Shared::new(&[("hog", 950)]);
+    node.run(settings(), |_| {}).await;
+    let node = node.0.borrow();
+    let cause = node.entries.iter().find_map(|entry| match entry {
+        Entry::Decision {
+            eviction,
+            wake: Wake::Start,
+            ..
+        } => Some(&eviction.cause),
+        _ => None,
+    });
+    let Some(EvictionCause::Pressure {
+        threshold,
+        observed,
+        ..
+    }) = cause
+    else {
+        panic!("{cause:?}")
+    };
+    assert_eq!(threshold.signal, Signal::MemoryAvailable);
+    assert_eq!(
+        observed.map(|o| o.available),
+        Some(i64::try_from(50 * MIB).unwrap())
+    );
+    assert!(Timestamp::from_nanos(0) < observed.and_then(|o| o.time).unwrap());
+}

@@ -1,0 +1,233 @@
+//! Disk use by workload, kept current without walking trees when a decision is due: a scan gives the base,
+//! and what the kernel has counted since the scan began is added. Both are read together, so the two parts
+//! meet without a gap; what is made while the scan is under way may be counted in both.
+
+use super::scan::{ScanResult, Scanner};
+use crate::model::{DiskBase, DiskGrowth, DiskUse, Resource, Timestamp};
+use crate::ports::{Consumer, Grown, Growth};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Rest between two rounds. With the kernel's counters a scan only mends what they cannot see (files of
+/// others that were deleted, restarts); without them it is all that is known.
+const REST_WITH_COUNTERS: Duration = Duration::from_secs(60);
+const REST_WITHOUT: Duration = Duration::from_millis(100);
+
+pub(super) struct DiskUses {
+    scanner: Option<Scanner>,
+    found: ScanResult,
+    /// The kernel's counters as they are, and as they were when a round began.
+    now: Growth,
+    at_round: BTreeMap<u64, Growth>,
+}
+
+impl DiskUses {
+    pub(super) fn new(scanner: Option<Scanner>) -> Self {
+        Self {
+            scanner,
+            found: ScanResult::new(),
+            now: Growth::default(),
+            at_round: BTreeMap::new(),
+        }
+    }
+
+    /// With figures that are known already and will not change.
+    pub(super) fn of_scan(found: ScanResult) -> Self {
+        Self {
+            found,
+            ..Self::new(None)
+        }
+    }
+
+    /// Takes in the counters as they are now.
+    pub(super) fn update(&mut self, growth: &Growth) {
+        self.now.clone_from(growth);
+        if let Some(found) = self.scanner.as_ref().and_then(Scanner::found) {
+            self.found = found;
+        }
+        let oldest = self.found.values().map(|scanned| scanned.round).min();
+        self.at_round
+            .retain(|round, _| oldest.is_none_or(|oldest| *round >= oldest));
+        self.begin_round();
+    }
+
+    /// A scan is all there is where nobody counts: then it goes on without being asked by a decision.
+    pub(super) fn keep_scanning(&mut self) {
+        if !self.is_counted() {
+            self.begin_round();
+        }
+    }
+
+    fn is_counted(&self) -> bool {
+        !self.now.inodes.is_empty() || !self.now.bytes.is_empty()
+    }
+
+    /// Has the kernel counted anything of this cgroup?
+    pub(super) fn counts(&self, device: u64, cgroup: u64) -> bool {
+        let consumer = Consumer { device, cgroup };
+        self.now.inodes.contains_key(&consumer) || self.now.bytes.contains_key(&consumer)
+    }
+
+    fn begin_round(&mut self) {
+        let rest = if self.is_counted() {
+            REST_WITH_COUNTERS
+        } else {
+            REST_WITHOUT
+        };
+        if let Some(round) = self.scanner.as_ref().and_then(|s| s.begin(rest)) {
+            self.at_round.insert(round, self.now.clone());
+        }
+    }
+
+    /// `cgroups`: all that ever were seen below the workload's own, and that.
+    pub(super) fn of(&self, workload: &str, cgroups: &BTreeSet<u64>, device: u64) -> DiskUse {
+        let scanned = self.found.get(workload).filter(|s| s.device == device);
+        let anchor = scanned.and_then(|s| Some((self.at_round.get(&s.round)?, s.began)));
+        let grown = |resource| {
+            let then = anchor.map(|(growth, began)| (growth.of(resource), began));
+            grown(self.now.of(resource)?, then, cgroups, device)
+        };
+        DiskUse {
+            device,
+            base: scanned.map(|scanned| DiskBase {
+                bytes: scanned.bytes,
+                inodes: scanned.inodes,
+                began: scanned.began,
+            }),
+            grown_bytes: grown(Resource::EphemeralStorage),
+            grown_inodes: grown(Resource::Inodes),
+        }
+    }
+}
+
+type Counters = BTreeMap<Consumer, Grown>;
+
+/// The sum over the cgroups, from when a scan began if one did; `None`: none of them was counted.
+fn grown(
+    now: &Counters,
+    then: Option<(Option<&Counters>, Timestamp)>,
+    cgroups: &BTreeSet<u64>,
+    device: u64,
+) -> Option<DiskGrowth> {
+    let parts = cgroups.iter().filter_map(|&cgroup| {
+        let consumer = Consumer { device, cgroup };
+        let now = now.get(&consumer)?;
+        let Some((counters, began)) = then else {
+            return Some((now.net, now.since));
+        };
+        match counters.and_then(|counters| counters.get(&consumer)) {
+            Some(before) if before.since == now.since => {
+                Some((now.net.saturating_sub(before.net), began))
+            }
+            // Its counting began anew in between: what came before that is lost, and the age says so.
+            Some(_) => Some((now.net, now.since)),
+            // It had used up nothing until then.
+            None => Some((now.net, began)),
+        }
+    });
+    parts.fold(None, |sum: Option<DiskGrowth>, (net, since)| {
+        let so_far = sum.map_or(0, |sum| sum.net);
+        Some(DiskGrowth {
+            net: so_far.saturating_add(net),
+            since: sum.map_or(since, |sum| sum.since.max(since)),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scan::Scanned;
+    use super::*;
+
+    const DISK: u64 = 8;
+    const ATTACHED: Timestamp = Timestamp::from_secs(1);
+    const SCAN: Timestamp = Timestamp::from_secs(50);
+
+    fn growth(inodes: &[(u64, u64, i64, Timestamp)]) -> Growth {
+        let counted = inodes.iter().map(|&(device, cgroup, net, since)| {
+            (Consumer { device, cgroup }, Grown { net, since })
+        });
+        Growth {
+            inodes: counted.collect(),
+            bytes: BTreeMap::new(),
+        }
+    }
+
+    fn scanned(round: u64) -> ScanResult {
+        let found = Scanned {
+            bytes: 4096,
+            inodes: 100,
+            device: DISK,
+            unreadable: 0,
+            began: SCAN,
+            round,
+        };
+        [("web".to_owned(), found)].into()
+    }
+
+    fn uses(now: Growth, at_round: &[(u64, Growth)], found: ScanResult) -> DiskUses {
+        DiskUses {
+            scanner: None,
+            found,
+            now,
+            at_round: at_round.iter().cloned().collect(),
+        }
+    }
+
+    #[test]
+    fn growth_counts_from_the_beginning_of_the_scan_for_all_cgroups_of_the_workload() {
+        let before = growth(&[(DISK, 10, 7, ATTACHED)]);
+        let now = growth(&[
+            (DISK, 10, 30, ATTACHED),
+            (DISK, 11, 5, SCAN),
+            (DISK, 99, 1_000, ATTACHED),
+            (DISK + 1, 10, 1_000, ATTACHED),
+        ]);
+        let uses = uses(now, &[(3, before)], scanned(3));
+        let found = uses.of("web", &[10, 11].into(), DISK);
+        let expected = DiskGrowth {
+            net: 23 + 5,
+            since: SCAN,
+        };
+        assert_eq!(found.grown_inodes, Some(expected));
+        assert_eq!(found.inodes(), Some(128));
+        assert_eq!((found.bytes(), found.grown_bytes), (Some(4096), None));
+    }
+
+    #[test]
+    fn without_a_scan_the_growth_is_all_that_is_known_and_its_age_is_that_of_the_counters() {
+        let uses = uses(growth(&[(DISK, 10, 30, ATTACHED)]), &[], ScanResult::new());
+        let found = uses.of("web", &[10].into(), DISK);
+        assert_eq!(found.inodes(), Some(30));
+        assert_eq!(found.grown_inodes.map(|g| g.since), Some(ATTACHED));
+        assert_eq!(found.base, None);
+    }
+
+    #[test]
+    fn after_a_restart_the_last_base_and_the_whole_new_growth_count() {
+        let uses = uses(growth(&[(DISK, 10, 30, ATTACHED)]), &[], scanned(0));
+        let found = uses.of("web", &[10].into(), DISK);
+        assert_eq!(found.inodes(), Some(130));
+        assert_eq!(found.grown_inodes.map(|g| g.since), Some(ATTACHED));
+    }
+
+    #[test]
+    fn counters_that_began_anew_after_the_scan_are_not_compared_with_the_old_ones() {
+        let later = Timestamp::from_secs(70);
+        let before = growth(&[(DISK, 10, 500, ATTACHED)]);
+        let uses = uses(growth(&[(DISK, 10, 4, later)]), &[(3, before)], scanned(3));
+        let found = uses.of("web", &[10].into(), DISK);
+        let expected = DiskGrowth {
+            net: 4,
+            since: later,
+        };
+        assert_eq!(found.grown_inodes, Some(expected));
+    }
+
+    #[test]
+    fn what_was_scanned_on_another_file_system_says_nothing_about_this_one() {
+        let uses = uses(Growth::default(), &[], scanned(1));
+        assert_eq!(uses.of("web", &[10].into(), DISK + 1).inodes(), None);
+        assert_eq!(uses.of("other", &[10].into(), DISK).inodes(), None);
+    }
+}

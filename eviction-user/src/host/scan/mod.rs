@@ -1,0 +1,280 @@
+//! Disk use by workload, the slow part: what lies below the directories that the user gave, counted again
+//! and again on a thread that runs last and rests nine tenths of its time. What the kernel counts since the
+//! beginning of a round is added to what the round found; see `super::disk_use`.
+
+mod saved;
+#[cfg(test)]
+mod tests;
+mod throttle;
+mod walk;
+
+use crate::model::Timestamp;
+use crate::sys::background::schedule_last;
+use crate::sys::clock;
+use saved::{SavedScan, SavedWalk};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+use throttle::Throttle;
+use walk::{Top, Walk};
+
+/// How often a pass under way is put down, so that a restart goes on instead of beginning again.
+const SAVE_EVERY: Duration = Duration::from_secs(10);
+
+/// A directory whose content all belongs to one workload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScanTarget {
+    pub workload: String,
+    pub dir: PathBuf,
+}
+
+/// What a finished pass found below a directory, the directory included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scanned {
+    /// On disk, holes not counted.
+    pub bytes: u64,
+    /// Files with several names count once.
+    pub inodes: u64,
+    /// Of the file system, as `st_dev`.
+    pub device: u64,
+    /// Directories that could not be read.
+    pub unreadable: u64,
+    /// When its round began. What was made later may be in it or not.
+    pub began: Timestamp,
+    /// The round as [`Scanner::begin`] named it; 0: one that began before this process.
+    pub round: u64,
+}
+
+/// By workload. One whose directory is not there has no entry.
+pub type ScanResult = BTreeMap<String, Scanned>;
+
+/// Scans while it lives.
+#[derive(Debug)]
+pub struct Scanner {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    stop: Arc<AtomicBool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The last round that was asked for.
+    round: u64,
+    is_running: bool,
+    ended: Option<Timestamp>,
+    found: ScanResult,
+    /// Every directory has been gone through once: some figures without the others would make a victim
+    /// of whoever happens to be known.
+    is_complete: bool,
+}
+
+impl Scanner {
+    /// Waits for the first [`Self::begin`]. A scan that `file` says was under way goes on at once.
+    pub fn start(targets: Vec<ScanTarget>, file: Option<PathBuf>) -> io::Result<Self> {
+        let saved = file.as_deref().map(SavedScan::read).unwrap_or_default();
+        let unfinished = saved.unfinished(&targets);
+        let shared = Arc::new(Shared::default());
+        {
+            let mut state = shared.lock();
+            state.found = saved.found(&targets);
+            state.is_complete = state.found.len() == targets.len();
+            state.is_running = unfinished.is_some();
+        }
+        let worker = Worker {
+            targets,
+            file,
+            shared: Arc::clone(&shared),
+        };
+        std::thread::Builder::new()
+            .name("eviction-scan".into())
+            .spawn(move || worker.work(unfinished))?;
+        Ok(Self { shared })
+    }
+
+    /// Lets a round begin now, unless one is running or the last one ended less than `rest` ago. The
+    /// number names it. Like [`Self::found`] it never waits for the scanning thread, which may not run
+    /// for a long time on a busy machine, whatever it holds.
+    pub fn begin(&self, rest: Duration) -> Option<u64> {
+        let mut state = self.shared.try_lock()?;
+        let is_rested = state
+            .ended
+            .is_none_or(|ended| clock::elapsed_since(ended) >= rest);
+        if state.is_running || !is_rested {
+            return None;
+        }
+        state.is_running = true;
+        state.round += 1;
+        self.shared.changed.notify_one();
+        Some(state.round)
+    }
+
+    /// `None`: not to be had at this moment.
+    pub fn found(&self) -> Option<ScanResult> {
+        let state = self.shared.try_lock().filter(|s| s.is_complete)?;
+        Some(state.found.clone())
+    }
+
+    /// One round, now, as fast as it goes: for whoever waits for the answer.
+    pub fn once(targets: &[ScanTarget]) -> ScanResult {
+        let began = clock::now();
+        let found = targets.iter().filter_map(|target| {
+            let top = Top::open(&target.dir).ok()?;
+            let mut walk = Walk::begin(&top);
+            let mut throttle = Throttle::unlimited();
+            while walk.step(&top, &mut throttle) {}
+            Some((target.workload.clone(), scanned(&walk, &top, began, 1)))
+        });
+        found.collect()
+    }
+}
+
+impl Drop for Scanner {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        // Whoever is about to wait has the lock or sees the flag after it.
+        let _state = self.shared.lock();
+        self.shared.changed.notify_one();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// The thread's own part.
+struct Worker {
+    targets: Vec<ScanTarget>,
+    file: Option<PathBuf>,
+    shared: Arc<Shared>,
+}
+
+/// A round and how far it is.
+struct Round {
+    number: u64,
+    began: Timestamp,
+    /// The target it is at, and that target's pass if it was put aside.
+    at: usize,
+    walk: Option<Walk>,
+}
+
+impl Worker {
+    fn work(self, unfinished: Option<SavedWalk>) {
+        if let Err(e) = schedule_last() {
+            tracing::warn!("the scan of the workloads' directories runs at ordinary priority: {e}");
+        }
+        let mut next = unfinished.map(|saved| saved.round());
+        loop {
+            let round = match next.take() {
+                Some(round) => round,
+                None => match self.wait() {
+                    Some(number) => Round {
+                        number,
+                        began: clock::now(),
+                        at: 0,
+                        walk: None,
+                    },
+                    None => return,
+                },
+            };
+            self.run(round);
+            let mut state = self.shared.lock();
+            state.is_running = false;
+            state.ended = Some(clock::now());
+        }
+    }
+
+    /// The number of the next round; `None`: it is over.
+    fn wait(&self) -> Option<u64> {
+        let mut state = self.shared.lock();
+        while !state.is_running {
+            if self.shared.is_stopped() {
+                return None;
+            }
+            state = self
+                .shared
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        Some(state.round)
+    }
+
+    fn run(&self, mut round: Round) {
+        let mut throttle = Throttle::background(Arc::clone(&self.shared.stop));
+        while let Some(target) = self.targets.get(round.at) {
+            let top = Top::open(&target.dir);
+            let mut state = match &top {
+                Ok(top) => round.walk.take().unwrap_or_else(|| Walk::begin(top)),
+                Err(_) => Walk::default(),
+            };
+            if let Ok(top) = &top {
+                let mut put_down = clock::now();
+                while state.step(top, &mut throttle) {
+                    if clock::elapsed_since(put_down) >= SAVE_EVERY {
+                        self.save(Some(&SavedWalk::new(target, top, &round, &state)));
+                        put_down = clock::now();
+                    }
+                }
+                if !state.is_done() {
+                    self.save(Some(&SavedWalk::new(target, top, &round, &state)));
+                    return;
+                }
+            }
+            let mut shared = self.shared.lock();
+            match &top {
+                Ok(top) => {
+                    let found = scanned(&state, top, round.began, round.number);
+                    shared.found.insert(target.workload.clone(), found);
+                }
+                Err(_) => {
+                    shared.found.remove(&target.workload);
+                }
+            }
+            drop(shared);
+            round.at += 1;
+        }
+        self.shared.lock().is_complete = true;
+        self.save(None);
+    }
+
+    fn save(&self, walk: Option<&SavedWalk>) {
+        let Some(file) = &self.file else { return };
+        let found = self.shared.lock().found.clone();
+        if let Err(e) = SavedScan::new(&self.targets, &found, walk.cloned()).write(file) {
+            tracing::warn!("the scan begins anew after a restart: {e}");
+        }
+    }
+}
+
+fn scanned(walk: &Walk, top: &Top, began: Timestamp, round: u64) -> Scanned {
+    Scanned {
+        bytes: walk.bytes,
+        inodes: walk.inodes,
+        device: top.device(),
+        unreadable: walk.unreadable,
+        began,
+        round,
+    }
+}
