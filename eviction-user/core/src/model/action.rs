@@ -82,6 +82,8 @@ pub enum Hold {
     NoStall { required: f32, stall: Option<f32> },
     /// More removed cgroups still hold memory than the guard allows: it comes back without an eviction.
     DyingCgroups { most: u64, dying: u64 },
+    /// The last eviction for this disk freed nothing, and nobody fills it any more.
+    NotFilling { signal: Signal, available: i64 },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -172,6 +174,7 @@ impl Hold {
             Self::HourlyCap { .. } => "hourly-cap",
             Self::NoStall { .. } => "no-stall",
             Self::DyingCgroups { .. } => "dying-cgroups",
+            Self::NotFilling { .. } => "not-filling",
         }
     }
 
@@ -179,7 +182,7 @@ impl Hold {
     pub const fn left(&self) -> Option<Span> {
         match self {
             Self::CoolDown { left } | Self::HourlyCap { left, .. } => Some(*left),
-            Self::NoStall { .. } | Self::DyingCgroups { .. } => None,
+            Self::NoStall { .. } | Self::DyingCgroups { .. } | Self::NotFilling { .. } => None,
         }
     }
 }
@@ -211,6 +214,10 @@ impl fmt::Display for Hold {
             Self::DyingCgroups { most, dying } => write!(
                 f,
                 "{dying} removed cgroups still hold memory, {most} are allowed"
+            ),
+            Self::NotFilling { signal, available } => write!(
+                f,
+                "the last eviction for {signal} freed nothing and its {available} do not get less: one more would not help; free some, or see --reclaim"
             ),
         }
     }

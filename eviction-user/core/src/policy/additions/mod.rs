@@ -2,6 +2,7 @@
 
 pub mod dying_guard;
 pub mod exclusion;
+pub mod filling_guard;
 pub mod memory_figure;
 pub mod pace;
 pub mod protection;
@@ -26,16 +27,20 @@ pub struct Additions {
     pub min_stall_percent: Option<f32>,
     /// Removed cgroups that still hold memory; with more of them low memory evicts nobody.
     pub max_dying_cgroups: Option<u64>,
+    /// A disk that stays as full as the last eviction left it evicts nobody more.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub only_while_filling: bool,
 }
 
 impl Additions {
     /// A host has no use for a victim that uses nothing of what a disk is short of, or runs nothing where
-    /// tasks are: where nobody counts, nobody goes.
+    /// tasks are: where nobody counts, nobody goes. And it takes nobody's files away with the victim.
     pub fn for_a_host(mut self) -> Self {
         let least = |size: &mut Option<u64>| *size = Some(size.unwrap_or(1).max(1));
         least(&mut self.min_victim_size.disk_bytes);
         least(&mut self.min_victim_size.inodes);
         least(&mut self.min_victim_size.processes);
+        self.only_while_filling = true;
         self
     }
 }

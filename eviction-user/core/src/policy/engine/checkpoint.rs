@@ -2,6 +2,7 @@
 //! starts in the middle of a run.
 
 use super::super::additions::exclusion::BackedOff;
+use super::super::additions::filling_guard::FillingGuard;
 use super::super::additions::pace::Pace;
 use super::super::cycle::{Pressure, State};
 use super::{Engine, EngineConfig, Waiting};
@@ -16,6 +17,8 @@ pub struct Checkpoint {
     reclaiming: Option<Box<Pressure>>,
     backed_off: BackedOff,
     pace: Pace,
+    #[cfg_attr(feature = "serde", serde(default))]
+    filling: FillingGuard,
     held_until: Option<Timestamp>,
     look_due: Option<Timestamp>,
 }
@@ -33,6 +36,7 @@ impl Engine {
             reclaiming: self.reclaiming.clone(),
             backed_off: self.backed_off.clone(),
             pace: self.pace.clone(),
+            filling: self.filling.clone(),
             held_until: self.held_until,
             look_due: self.look_due,
         }
@@ -52,6 +56,7 @@ impl Engine {
             reclaiming: from.reclaiming,
             backed_off: from.backed_off,
             pace: from.pace,
+            filling: from.filling,
             held_until: from.held_until,
             look_due: from.look_due,
         })

@@ -18,12 +18,17 @@ impl Engine {
         actions: &mut Vec<Action>,
     ) {
         if let Some(hold) = self.hold(now, &evictions, summary) {
-            self.held_until = Some(now.plus(hold.left().unwrap_or(RECHECK)));
+            self.held_until = match &hold {
+                // Nothing happens on that disk: the monitoring interval is soon enough.
+                Hold::NotFilling { .. } => None,
+                hold => Some(now.plus(hold.left().unwrap_or(RECHECK))),
+            };
             actions.push(Action::Held(hold));
             return;
         }
         evictions.truncate(self.pace.room(now));
         for eviction in &evictions {
+            self.filling.evicted(eviction);
             self.pace.record(eviction.uid().clone(), now);
         }
         self.waiting = Some(Waiting::new(&evictions, now));
@@ -35,18 +40,21 @@ impl Engine {
         );
     }
 
-    fn hold(&self, now: Timestamp, evictions: &[Eviction], summary: &Summary) -> Option<Hold> {
-        self.pace
-            .hold(now)
-            .or_else(|| match &evictions.first()?.cause {
-                EvictionCause::Pressure { resource, .. } => {
-                    let additions = &self.config.additions;
-                    stall_guard::hold(additions.min_stall_percent, *resource, summary).or_else(
-                        || dying_guard::hold(additions.max_dying_cgroups, *resource, summary),
-                    )
-                }
-                // A pod over its own limit goes, however the node is doing.
-                EvictionCause::LocalStorage(_) => None,
-            })
+    fn hold(&mut self, now: Timestamp, evictions: &[Eviction], summary: &Summary) -> Option<Hold> {
+        let first = evictions.first()?;
+        if self.config.additions.only_while_filling
+            && let Some(hold) = self.filling.hold(first)
+        {
+            return Some(hold);
+        }
+        self.pace.hold(now).or_else(|| match &first.cause {
+            EvictionCause::Pressure { resource, .. } => {
+                let additions = &self.config.additions;
+                stall_guard::hold(additions.min_stall_percent, *resource, summary)
+                    .or_else(|| dying_guard::hold(additions.max_dying_cgroups, *resource, summary))
+            }
+            // A pod over its own limit goes, however the node is doing.
+            EvictionCause::LocalStorage(_) => None,
+        })
     }
 }

@@ -106,7 +106,8 @@ impl Engine {
         actions: &mut Vec<Action>,
     ) {
         match decision {
-            Decision::NothingToWatch | Decision::Calm | Decision::Reclaimed => {}
+            Decision::NothingToWatch => {}
+            Decision::Calm | Decision::Reclaimed => self.filling.forget(),
             Decision::Reclaim(pressure) => {
                 actions.push(Action::NodeEvent(pressure.event()));
                 actions.push(Action::ReclaimNode {

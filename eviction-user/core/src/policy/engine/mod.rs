@@ -14,6 +14,7 @@ mod waiting;
 use std::sync::Arc;
 
 use super::additions::exclusion::{BackedOff, Exclusions};
+use super::additions::filling_guard::FillingGuard;
 use super::additions::pace::Pace;
 use super::admission::{self, Admission};
 use super::cycle::{self, LayoutUnknown, Pressure, State};
@@ -54,6 +55,7 @@ pub struct Engine {
     reclaiming: Option<Box<Pressure>>,
     backed_off: BackedOff,
     pace: Pace,
+    filling: FillingGuard,
     /// When an eviction that was held back may be tried again.
     held_until: Option<Timestamp>,
     /// A look is due now: a victim is gone, or could not be removed.
@@ -69,6 +71,7 @@ impl Engine {
             waiting: None,
             reclaiming: None,
             backed_off: BackedOff::new(),
+            filling: FillingGuard::default(),
             held_until: None,
             look_due: None,
         }
@@ -91,6 +94,7 @@ impl Engine {
             Input::Evicted { uid } => self.victim_done(now, &uid),
             Input::EvictionFailed { uid } => {
                 self.pace.revoke(&uid);
+                self.filling.forget();
                 self.back_off(&uid, now);
                 self.victim_done(now, &uid);
             }

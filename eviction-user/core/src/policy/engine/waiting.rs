@@ -43,6 +43,7 @@ impl Engine {
         match self.waiting.take_if(|waiting| now >= waiting.ends(timeout)) {
             Some(waiting) => {
                 self.look_due = Some(now);
+                self.filling.forget();
                 for victim in &waiting.victims {
                     self.back_off(victim, now);
                 }

@@ -36,6 +36,7 @@ fn the_default_additions_are_none() {
         none.cool_down.is_none() && none.max_per_hour.is_none() && none.min_stall_percent.is_none()
     );
     assert_eq!(none.max_dying_cgroups, None);
+    assert!(!none.only_while_filling);
     assert_eq!(none.min_victim_size, MinVictimSize::default());
     assert_eq!(none.protection, ProtectionRules::default());
 }

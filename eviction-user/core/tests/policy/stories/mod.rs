@@ -2,6 +2,7 @@ mod additions;
 mod disk;
 mod engine;
 mod figures;
+mod filling;
 mod grace;
 mod local_limits;
 mod records;
