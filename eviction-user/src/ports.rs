@@ -263,6 +263,9 @@ pub trait Executor {
     /// Asks all processes of the victim to end, which may take as long as they like.
     fn ask_to_leave(&mut self, eviction: &Eviction) -> Result<KillReport, KillError>;
 
+    /// Takes over a victim of an earlier process; `false`: it is gone.
+    fn take_over(&mut self, uid: &Uid, name: &str, killed: bool) -> bool;
+
     /// Kills a victim that was asked to leave and has not.
     fn end_grace(&mut self, uid: &Uid) -> Result<KillReport, KillError>;
 
@@ -331,6 +334,14 @@ pub enum Entry {
         /// How many processes it would hit; asked in a dry run only.
         processes: Option<usize>,
         eviction: Box<Eviction>,
+    },
+    /// An earlier process chose this victim, and it is still there.
+    TakenOver {
+        id: u64,
+        uid: Uid,
+        at: Timestamp,
+        /// Until it is killed; `None`: it has been.
+        grace: Option<Duration>,
     },
     /// The victim of a soft threshold has so long to leave by itself.
     Asked {

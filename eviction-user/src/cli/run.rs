@@ -11,13 +11,15 @@ use crate::model::Signal;
 use crate::policy::{Engine, EngineConfig};
 use crate::ports::{PressureSource, Started};
 use crate::record::Recorder;
+use crate::record::victims::{self, KeptVictim, VictimKeeper};
 use crate::sys::cgroup::{CgroupNames, ChangeFeed, GroupMemoryReader};
 use crate::telemetry::journal::ChannelJournal;
 use crate::telemetry::record::{self, Names, Output};
 use caps::{CapSet, Capability};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
+use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
 #[derive(Debug, Args)]
@@ -33,6 +35,10 @@ pub(super) struct RunArgs {
     /// How the records are printed.
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
+    /// A directory for what a restart goes on with: victims on their way out, and the scan of the
+    /// workloads' directories.
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
     #[command(flatten)]
     recording: RecordingArgs,
     #[command(flatten)]
@@ -54,7 +60,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         devices: host.devices(),
         pids: host.watches(Signal::PidAvailable),
     };
-    let inventory = host.inventory(background_scan(&host, None)?)?;
+    let (memory, keeper) = open_state(args)?;
+    let inventory = host.inventory(background_scan(&host, args.state.as_deref())?)?;
     let engine = host.engine_config();
     let lines = Lines::new(host.thresholds());
     let places = place::all(&host);
@@ -88,6 +95,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         engine,
         lines,
         recorder,
+        memory,
         settings,
     };
     let (events, options) = (args.events, args.bpf.options());
@@ -96,20 +104,42 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     })?;
     // The journal went with the agent: what it still holds is printed, then the printer ends.
     let _ = printer.join();
-    if let Some(writer) = writer {
-        // The recorder went the same way.
-        let _ = writer.join();
+    for thread in [writer, keeper].into_iter().flatten() {
+        // The recorder and the keeper went the same way.
+        let _ = thread.join();
     }
     Ok(Exit::Good)
 }
 
-/// `file`: where a scan under way is kept over a restart.
-fn background_scan(host: &Host, file: Option<PathBuf>) -> Result<Scan, Failure> {
+/// Who was on the way out when the last process ended, and who will remember from now on.
+type Memory = (VictimKeeper, Vec<KeptVictim>);
+
+fn open_state(args: &RunArgs) -> Result<(Option<Memory>, Option<JoinHandle<()>>), Failure> {
+    let Some(folder) = &args.state else {
+        return Ok((None, None));
+    };
+    let usage = |e: String| {
+        Failure::usage(&format!(
+            "--state: {e}; name a directory that can be written"
+        ))
+    };
+    std::fs::create_dir_all(folder).map_err(|e| usage(format!("{}: {e}", folder.display())))?;
+    if args.dry_run {
+        // It has no victims, and those of others are none of its business.
+        return Ok((None, None));
+    }
+    let left = victims::read(folder);
+    let (keeper, thread) = VictimKeeper::start(folder).map_err(|e| usage(e.to_string()))?;
+    Ok((Some((keeper, left)), Some(thread)))
+}
+
+/// `state`: where a scan under way is kept over a restart.
+fn background_scan(host: &Host, state: Option<&Path>) -> Result<Scan, Failure> {
     let targets = host.scan_targets();
     if targets.is_empty() {
         return Ok(Scan::None);
     }
-    Scanner::start(targets, file)
+    Scanner::start(targets, state.map(|folder| folder.join("scan.cbor")))
         .map(Scan::Background)
         .map_err(|e| Failure::runtime(&e))
 }
@@ -122,6 +152,7 @@ struct Parts {
     engine: EngineConfig,
     lines: Lines,
     recorder: Option<Recorder>,
+    memory: Option<Memory>,
     settings: Settings,
 }
 
@@ -185,6 +216,7 @@ async fn live<S: PressureSource>(
         engine,
         lines,
         recorder,
+        memory,
         settings,
     } = parts;
     let engine = Engine::new(engine);
@@ -193,6 +225,9 @@ async fn live<S: PressureSource>(
     );
     if let Some(recorder) = recorder {
         agent = agent.recorded_by(recorder);
+    }
+    if let Some((keeper, left)) = memory {
+        agent = agent.kept_by(keeper, left);
     }
     let got = Privileges::take();
     how.notes.extend(got.realtime.err().map(|e| e.to_string()));

@@ -84,6 +84,7 @@ impl AdditionSettings {
             max_per_hour: count(keys::MAX_PER_HOUR, &self.max_per_hour)?,
             min_stall_percent: self.stall_percent()?,
             max_dying_cgroups: count(keys::MAX_DYING, &self.max_dying_cgroups)?,
+            ..Additions::default()
         })
     }
 

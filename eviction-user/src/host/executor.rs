@@ -44,13 +44,13 @@ impl HostExecutor {
 
     /// The victim's cgroup, only if it is still the very one that was ranked.
     fn group(&self, eviction: &Eviction) -> Result<CgroupDir, KillError> {
-        let gone = || KillError::Gone(eviction.uid().clone());
-        let group = self.root.child(&eviction.pod.name).ok_or_else(gone)?;
-        if group.id().to_string() == eviction.uid().as_str() {
-            Ok(group)
-        } else {
-            Err(gone())
-        }
+        self.find(eviction.uid(), &eviction.pod.name)
+            .ok_or_else(|| KillError::Gone(eviction.uid().clone()))
+    }
+
+    fn find(&self, uid: &Uid, name: &str) -> Option<CgroupDir> {
+        let group = self.root.child(name)?;
+        (group.id().to_string() == uid.as_str()).then_some(group)
     }
 
     fn kill(&self, group: &CgroupDir) -> Result<(KillMethod, KillReport), KillError> {
@@ -60,9 +60,9 @@ impl HostExecutor {
         Ok((killed.method, report))
     }
 
-    fn watch(&mut self, eviction: &Eviction, group: CgroupDir, method: Option<KillMethod>) {
+    fn watch(&mut self, uid: &Uid, group: CgroupDir, method: Option<KillMethod>) {
         self.victims.push(Victim {
-            uid: eviction.uid().clone(),
+            uid: uid.clone(),
             group,
             method,
         });
@@ -77,15 +77,24 @@ impl Executor for HostExecutor {
     fn evict(&mut self, eviction: &Eviction) -> Result<KillReport, KillError> {
         let group = self.group(eviction)?;
         let (method, report) = self.kill(&group)?;
-        self.watch(eviction, group, Some(method));
+        self.watch(eviction.uid(), group, Some(method));
         Ok(report)
     }
 
     fn ask_to_leave(&mut self, eviction: &Eviction) -> Result<KillReport, KillError> {
         let group = self.group(eviction)?;
         let asked = kill::ask_to_leave(&group).map_err(failed)?;
-        self.watch(eviction, group, None);
+        self.watch(eviction.uid(), group, None);
         Ok(report("SIGTERM", asked.len()))
+    }
+
+    fn take_over(&mut self, uid: &Uid, name: &str, killed: bool) -> bool {
+        let Some(group) = self.find(uid, name) else {
+            return false;
+        };
+        // How it was killed is not known: signals are never wrong.
+        self.watch(uid, group, killed.then_some(KillMethod::Signal));
+        true
     }
 
     fn end_grace(&mut self, uid: &Uid) -> Result<KillReport, KillError> {

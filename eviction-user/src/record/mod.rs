@@ -20,6 +20,7 @@ mod recorder;
 mod strip;
 #[cfg(test)]
 mod tests;
+pub mod victims;
 mod writer;
 
 pub use codec::Damage;

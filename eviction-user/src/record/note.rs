@@ -38,6 +38,12 @@ pub enum Note {
         uid: Uid,
         dry_run: bool,
     },
+    /// The victim of an earlier process is still there.
+    TakenOver {
+        id: u64,
+        at: Timestamp,
+        uid: Uid,
+    },
     /// A victim was asked to leave by itself.
     Asked {
         id: u64,
@@ -171,6 +177,11 @@ impl Note {
                 uid: uid.clone(),
                 method: report.method.into(),
                 processes: report.processes as u64,
+            },
+            Entry::TakenOver { id, uid, at, .. } => Self::TakenOver {
+                id: *id,
+                at: *at,
+                uid: uid.clone(),
             },
             Entry::Asked {
                 id,

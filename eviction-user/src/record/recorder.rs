@@ -80,6 +80,11 @@ impl Recorder {
         (recorder, messages)
     }
 
+    /// The engine is in the middle of something: its state goes first.
+    pub fn begins_with_state(&self) {
+        self.wanted.store(true, Ordering::Relaxed);
+    }
+
     /// Lets the engine handle an input, and records both.
     pub fn handle(
         &mut self,

@@ -85,6 +85,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         self.next_id += 1;
         let decided = clock::now();
         let uid = eviction.uid().clone();
+        let name = eviction.pod.name.clone();
         let grace = eviction
             .time_to_leave()
             .map(|grace| Duration::from_nanos(u64::try_from(grace.as_nanos()).unwrap_or(0)));
@@ -119,9 +120,11 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 self.removing.push(Removing {
                     id,
                     uid: uid.clone(),
+                    name,
                     decided,
                     stage,
                 });
+                self.keep_victims();
                 self.tell(match grace {
                     Some(grace) => Entry::Asked {
                         id,

@@ -4,6 +4,7 @@ mod act;
 mod observe;
 mod reclaim;
 mod removals;
+mod resume;
 
 use super::oom::OomLedger;
 use super::{Lines, Pace};
@@ -13,6 +14,7 @@ use crate::ports::{
     Distance, Entry, Executor, Inventory, Journal, PressureEvent, PressureSource, Started, Wake,
 };
 use crate::record::Recorder;
+use crate::record::victims::VictimKeeper;
 use crate::sys::clock;
 use reclaim::Reclaiming;
 use removals::Removing;
@@ -58,6 +60,7 @@ pub struct Agent<S, I, X, J> {
     /// An event of this turn that had waited long, and when it was received.
     late: Option<(PressureEvent, Timestamp)>,
     recorder: Option<Recorder>,
+    keeper: Option<VictimKeeper>,
     /// When the event of this turn was taken out of its ring.
     received: Timestamp,
     /// Why the last look failed, if it did: the same reason is told once.
@@ -105,6 +108,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             ledger: OomLedger::default(),
             late: None,
             recorder: None,
+            keeper: None,
             received: now,
             blind_because: None,
         }

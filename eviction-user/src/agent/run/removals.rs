@@ -21,6 +21,7 @@ const LEAVING_POLL: Duration = Duration::from_millis(50);
 pub(super) struct Removing {
     pub(super) id: u64,
     pub(super) uid: Uid,
+    pub(super) name: String,
     pub(super) decided: Timestamp,
     pub(super) stage: Stage,
 }
@@ -70,6 +71,9 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 Removal::Running => self.still_running(victim, now),
             }
         }
+        if has_gone {
+            self.keep_victims();
+        }
         has_gone
     }
 
@@ -105,6 +109,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             Ok(report) => {
                 victim.stage = Stage::killed(report.done);
                 self.removing.push(victim);
+                self.keep_victims();
                 // No event is to be credited with it: the decision is as old as the grace.
                 let wake = Wake::Interval;
                 self.tell(Entry::Kill {

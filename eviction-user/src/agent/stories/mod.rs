@@ -12,7 +12,8 @@ use crate::model::{
 use crate::policy::{Engine, EngineConfig};
 use crate::ports::{
     Distance, Entry, Executor, Growth, Inventory, Journal, KillError, KillReport, Look, LookError,
-    OomVictim, PressureEvent, PressureSource, ReclaimEnd, ReclaimReport, Removal, SilentHook, Started, Wake,
+    OomVictim, PressureEvent, PressureSource, ReclaimEnd, ReclaimReport, Removal, SilentHook,
+    Started, Wake,
 };
 use crate::sys::clock;
 use std::cell::RefCell;
@@ -108,6 +109,10 @@ impl Shared {
         settings: Settings,
         stop: impl Future<Output = ()>,
     ) {
+        self.go(self.agent(config, settings), stop).await;
+    }
+
+    fn agent(&self, config: EngineConfig, settings: Settings) -> FakeAgent {
         let lines = Lines::new(config.settings.thresholds.clone());
         let engine = Engine::new(config);
         let look = Look {
@@ -119,7 +124,7 @@ impl Shared {
             node: self.clone(),
             look,
         };
-        let mut agent = Agent::new(
+        Agent::new(
             self.clone(),
             inventory,
             self.clone(),
@@ -127,7 +132,10 @@ impl Shared {
             engine,
             lines,
             settings,
-        );
+        )
+    }
+
+    async fn go(&self, mut agent: FakeAgent, stop: impl Future<Output = ()>) {
         let how = Started {
             sources: vec![("memory", "fake")],
             notes: Vec::new(),
@@ -166,6 +174,8 @@ fn settings() -> Settings {
         dry_run: false,
     }
 }
+
+type FakeAgent = Agent<Shared, FakeInventory, Shared, Shared>;
 
 struct FakeInventory {
     node: Shared,
@@ -247,6 +257,10 @@ impl Executor for Shared {
         node.stubborn.retain(|name| *name != uid.as_str());
         node.killed.push(uid.as_str().to_owned());
         Ok(report())
+    }
+
+    fn take_over(&mut self, uid: &Uid, name: &str, _killed: bool) -> bool {
+        uid.as_str() == name && self.0.borrow().used.contains_key(name)
     }
 
     fn processes(&self, _eviction: &Eviction) -> Option<usize> {

@@ -5,6 +5,9 @@ use crate::model::Limit;
 use crate::model::{Quantity, Signal, Span, Threshold};
 use crate::policy::EngineConfig;
 use crate::ports::Entry;
+use crate::record::victims::{self, VictimKeeper};
+use std::path::Path;
+use std::time::Duration;
 
 /// Hard below 100 MiB; soft below 300 MiB at once, with some seconds to leave.
 fn config(grace_secs: i64) -> EngineConfig {
@@ -50,7 +53,7 @@ async fn a_victim_that_ignores_it_is_killed_when_its_grace_is_over() {
         .iter()
         .filter_map(|entry| match entry {
             Entry::Asked { report, grace, .. } => Some((report.done, *grace)),
-            Entry::Kill { report, .. } => Some((report.done, std::time::Duration::ZERO)),
+            Entry::Kill { report, .. } => Some((report.done, Duration::ZERO)),
             _ => None,
         })
         .collect();
@@ -98,10 +101,56 @@ async fn case_32_no_second_victim_is_asked_while_the_first_one_still_has_its_gra
         }
     };
     let often = super::Settings {
-        interval: std::time::Duration::from_millis(5),
+        interval: Duration::from_millis(5),
         ..settings()
     };
     node.run_with(config(600), often, looks).await;
     assert!(node.0.borrow().snapshots >= 2, "cycles went on");
     assert_eq!(node.0.borrow().asked, ["hog"]);
+}
+
+/// A process that goes on where the last one was, with ten minutes of grace.
+async fn kept(node: &Shared, folder: &Path, stop: impl Future<Output = ()>) {
+    let left = victims::read(folder);
+    let (keeper, thread) = VictimKeeper::start(folder).unwrap();
+    let agent = node.agent(config(600), settings()).kept_by(keeper, left);
+    node.go(agent, stop).await;
+    thread.join().unwrap();
+}
+
+/// User case 2: evictions forgotten on restart.
+#[tokio::test]
+async fn case_2_a_restart_goes_on_with_the_victims_of_the_last_process_and_takes_no_second_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Shared::new(&[("a", 300), ("hog", 450)]);
+    node.0.borrow_mut().stubborn = vec!["hog"];
+    let asked = node.until("nobody was asked", |node| !node.asked.is_empty());
+    kept(&node, folder.path(), asked).await;
+    let left = victims::read(folder.path());
+    assert!(left.len() == 1 && left[0].name == "hog", "{left:?}");
+
+    // Under the same pressure, and with the hog now smaller than the other.
+    node.0.borrow_mut().used = [("a", 700), ("hog", 50)].into();
+    let cycles = async {
+        for _ in 0..3 {
+            let before = node.0.borrow().looks;
+            node.0.borrow_mut().event = Some(event());
+            node.until("no look", |node| node.looks > before).await;
+        }
+        node.0.borrow_mut().stubborn.clear();
+        node.until("it is not gone", |node| !node.used.contains_key("hog"))
+            .await;
+    };
+    kept(&node, folder.path(), cycles).await;
+    assert_eq!(node.0.borrow().asked[0], "hog");
+    let mut entries = node.0.borrow().entries.clone().into_iter();
+    let taken_over = entries.find_map(|entry| match entry {
+        Entry::TakenOver { uid, grace, .. } => Some((uid, grace)),
+        _ => None,
+    });
+    let (uid, grace) = taken_over.unwrap();
+    assert_eq!(uid.as_str(), "hog");
+    assert!(grace.is_some_and(|grace| grace <= Duration::from_secs(600)));
+    let next = entries.find(|e| matches!(e, Entry::Gone { .. } | Entry::Decision { .. }));
+    assert!(matches!(next, Some(Entry::Gone { .. })), "{next:?}");
 }

@@ -1,6 +1,7 @@
 //! The examination itself: every check is a fact with its fix.
 
 use super::Findings;
+use super::signals::signals;
 use crate::bpf::{AttachOptions, Attached, Family, HookReport, Lockdown, Reason, Step, plan};
 use crate::cli::source;
 use crate::sys::cgroup::{CgroupDir, Hierarchy, Version};
@@ -42,7 +43,7 @@ pub(super) fn examine(options: &AttachOptions) -> Findings {
     let attached = Attached::attach(&facts, &plan, options);
     let report = attached.report();
 
-    let mut checks = Vec::new();
+    let mut checks = signals(|family| report.of(family));
     if let Some(error) = &report.object {
         checks.push(Check {
             area: "memory events",

@@ -3,6 +3,7 @@
 
 mod checks;
 mod print;
+mod signals;
 
 use super::source::BpfArgs;
 use super::{Exit, Failure};

@@ -119,6 +119,9 @@ pub(super) fn note(note: &Note) -> (Option<Timestamp>, String) {
             Some(*at),
             format!("killed {uid}: {processes} processes by {method}"),
         ),
+        Note::TakenOver { at, uid, .. } => {
+            (Some(*at), format!("{uid}, evicted before, is still there"))
+        }
         Note::Asked {
             at,
             uid,

@@ -86,6 +86,14 @@ pub(super) fn object(entry: &Entry, names: &mut Names) -> Value {
             "processes": report.processes,
             "event_to_kill_us": event_to(wake, report.done).map(micros),
         }),
+        Entry::TakenOver { id, uid, at, grace } => json!({
+            "record": "taken-over",
+            "id": record_id(*id),
+            "t_ns": at.as_nanos(),
+            "time": wall_clock(*at),
+            "uid": uid.as_str(),
+            "grace_ms": grace.map(millis),
+        }),
         Entry::Asked {
             id,
             uid,

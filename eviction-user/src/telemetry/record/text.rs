@@ -75,6 +75,16 @@ pub(super) fn line(entry: &Entry, names: &mut Names) -> String {
             );
             at_time(report.done, "killed", rest)
         }
+        Entry::TakenOver { id, uid, at, grace } => {
+            let rest = grace.map_or("killed already".to_owned(), |grace| {
+                format!("killed in {} s if it has not left", grace.as_secs())
+            });
+            let said = format!(
+                "[{}] {uid}, evicted before the restart, is still there; {rest}",
+                record_id(*id)
+            );
+            at_time(*at, "taken over", said)
+        }
         Entry::Asked {
             id, report, grace, ..
         } => at_time(
@@ -204,7 +214,11 @@ fn oom_mismatch(mismatch: &OomMismatch, names: &mut Names) -> String {
 }
 
 fn group(id: u64, names: &mut Names) -> String {
-    names.cgroups.name(id).unwrap_or("an unknown cgroup").to_owned()
+    names
+        .cgroups
+        .name(id)
+        .unwrap_or("an unknown cgroup")
+        .to_owned()
 }
 
 /// How a reclaim went and what it brought.

@@ -36,6 +36,11 @@ impl Waiting {
 }
 
 impl Engine {
+    /// Goes on with victims that another process left behind, instead of choosing others.
+    pub fn go_on_waiting(&mut self, waiting: Waiting) {
+        self.waiting = Some(waiting).filter(|waiting| !waiting.victims.is_empty());
+    }
+
     /// Gives up waiting once the time is over. Who is still there then is passed over like after a
     /// failed kill: ranked first again (as in the kubelet) it would keep all others safe for ever.
     pub(super) fn end_waiting_in_time(&mut self, now: Timestamp) -> Vec<Action> {
