@@ -108,6 +108,9 @@ impl NodeEvent {
     pub const THRESHOLD_MET: &'static str = "EvictionThresholdMet";
 }
 
+/// The configuration's `evictionMaxPodGracePeriod` has 32 bits. More would only make times run over.
+const LONGEST_GRACE_SECS: i64 = i32::MAX as i64;
+
 impl Eviction {
     pub fn uid(&self) -> &Uid {
         &self.pod.uid
@@ -118,7 +121,7 @@ impl Eviction {
     pub fn time_to_leave(&self) -> Option<Span> {
         match &self.cause {
             EvictionCause::Pressure { threshold, .. } if !threshold.is_hard() => {
-                Some(Span::from_secs(self.grace.0.max(1)))
+                Some(Span::from_secs(self.grace.0.clamp(1, LONGEST_GRACE_SECS)))
             }
             EvictionCause::Pressure { .. } | EvictionCause::LocalStorage(_) => None,
         }
