@@ -32,6 +32,7 @@ impl Privileges {
     /// From here on the calling thread runs before all ordinary ones, and what the process has touched
     /// stays in memory. To be called when all slow preparation is done.
     pub fn take() -> Self {
+        realtime::give_back_unused_memory();
         Self {
             realtime: realtime::schedule_first(),
             memory_lock: realtime::lock_memory(),

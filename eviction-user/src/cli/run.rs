@@ -163,7 +163,9 @@ fn serve(
     open_source: impl FnOnce() -> Result<Source, Failure> + Send + 'static,
 ) -> Result<(), Failure> {
     let (stop, stopped) = oneshot::channel::<()>();
+    let (alive, ended) = stop::watched();
     let thread = agent::start(async move || {
+        let _alive = alive;
         match open_source()? {
             Source::Timer(timer, how) => live(timer, how, parts, stopped).await,
             Source::Kernel(kernel) => {
@@ -192,7 +194,7 @@ fn serve(
         Ok(())
     })
     .map_err(|e| Failure::runtime(&e))?;
-    stop::wait_for(&thread, None).map_err(|e| Failure::runtime(&e))?;
+    stop::wait_for(ended, None).map_err(|e| Failure::runtime(&e))?;
     // The loop may have ended by itself; then nobody listens any more.
     let _ = stop.send(());
     match thread.join() {

@@ -104,9 +104,13 @@ pub(super) fn trace(args: &TraceArgs) -> Result<Exit, Failure> {
     };
     let options = args.bpf.options();
     let (stop, stopped) = oneshot::channel::<()>();
-    let thread = agent::start(async move || tracer.run(&options, stopped).await)
-        .map_err(|e| Failure::runtime(&e))?;
-    stop::wait_for(&thread, args.seconds.map(Duration::from_secs))
+    let (alive, ended) = stop::watched();
+    let body = async move || {
+        let _alive = alive;
+        tracer.run(&options, stopped).await
+    };
+    let thread = agent::start(body).map_err(|e| Failure::runtime(&e))?;
+    stop::wait_for(ended, args.seconds.map(Duration::from_secs))
         .map_err(|e| Failure::runtime(&e))?;
     // It may have ended by itself, having seen as many events as were asked for.
     let _ = stop.send(());

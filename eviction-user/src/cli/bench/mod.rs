@@ -72,11 +72,15 @@ fn carry_out<T: Send + 'static>(
 ) -> Result<T, Failure> {
     let told = Stop::default();
     let heard = told.clone();
+    let (alive, ended) = stop::watched();
     let thread = std::thread::Builder::new()
         .name("bench".into())
-        .spawn(move || body(&heard))
+        .spawn(move || {
+            let _alive = alive;
+            body(&heard)
+        })
         .map_err(|e| Failure::runtime(&e))?;
-    stop::wait_for(&thread, None).map_err(|e| Failure::runtime(&e))?;
+    stop::wait_for(ended, None).map_err(|e| Failure::runtime(&e))?;
     told.now();
     match thread.join() {
         Ok(done) => done.map_err(failure),
