@@ -41,8 +41,15 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 return;
             }
         };
+        let told = self.held_by.take();
         for action in actions {
             match action {
+                Action::Held(hold) => {
+                    self.held_by = Some(hold.name());
+                    if told != self.held_by {
+                        self.tell(Entry::Engine { at: now, action });
+                    }
+                }
                 Action::Evict(eviction) => self.evict(wake, looked, eviction),
                 Action::NoCandidate { ranking, .. } => {
                     self.tell(Entry::NoCandidate { at: now, ranking });

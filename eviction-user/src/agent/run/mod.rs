@@ -54,6 +54,8 @@ pub struct Agent<S, I, X, J> {
     /// Victims of a dry run. The engine hears that they are gone when the next cycle is due, so that it
     /// decides once a cycle, as it would if each of them made no difference.
     pretended: Vec<Uid>,
+    /// What holds evictions back, once told, by name: it is asked again every second.
+    held_by: Option<&'static str>,
     next_id: u64,
     lost: u64,
     ledger: OomLedger,
@@ -103,6 +105,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             removing: Vec::new(),
             reclaiming: Reclaiming::default(),
             pretended: Vec::new(),
+            held_by: None,
             next_id: 1,
             lost: 0,
             ledger: OomLedger::default(),

@@ -1,6 +1,7 @@
 //! Looks, decisions and kills of the loop.
 
 use super::*;
+use crate::model::Action;
 
 #[tokio::test]
 async fn a_calm_node_loses_nobody_and_is_armed_with_its_distance() {
@@ -220,4 +221,28 @@ async fn the_reason_of_a_decision_is_the_threshold_with_its_reading() {
         Some(i64::try_from(50 * MIB).unwrap())
     );
     assert!(Timestamp::from_nanos(0) < observed.and_then(|o| o.time).unwrap());
+}
+
+#[tokio::test]
+async fn what_holds_evictions_back_is_asked_again_and_again_but_told_once() {
+    let node = Shared::new(&[("hog", 950)]);
+    let mut config = EngineConfig::with_thresholds(vec![hard(Signal::MemoryAvailable)]);
+    config.additions.min_stall_percent = Some(10.0);
+    let often = Settings {
+        interval: Duration::from_millis(5),
+        ..settings()
+    };
+    let stop = node.until("five cycles", |node| node.snapshots >= 5);
+    node.run_with(config, often, stop).await;
+    let is_held = |entry: &&Entry| {
+        matches!(
+            entry,
+            Entry::Engine {
+                action: Action::Held(_),
+                ..
+            }
+        )
+    };
+    assert_eq!(node.0.borrow().entries.iter().filter(is_held).count(), 1);
+    assert_eq!(node.decisions(), []);
 }
