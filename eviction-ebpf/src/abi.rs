@@ -28,6 +28,9 @@ pub const CLAIMS: u32 = 2048;
 pub const CLAIM_LAG: usize = 32;
 /// Counters of (cgroup, device, kind) for ranking; the least recently used goes when they do not suffice.
 pub const GROWTHS: u32 = 16_384;
+/// Super blocks that were learned from `statfs`, and give-backs under way.
+pub const SUPERS: u32 = 256;
+pub const PENDINGS: u32 = 4096;
 /// Each ring holds 900 events; one arming sends one event.
 pub const RING_BYTES: u32 = 64 * 1024;
 
@@ -136,6 +139,16 @@ pub struct Growth {
     pub since_ns: u64,
 }
 
+/// What a task is about to give back: booked when the function that does it returns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C, align(8))]
+pub struct Pending {
+    pub units: u64,
+    pub device: u32,
+    /// [`Kind`]
+    pub kind: u32,
+}
+
 /// What a slot counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -165,6 +178,19 @@ pub enum Rung {
     TraceExt4 = 18,
     TraceXfs = 19,
     TraceBtrfs = 20,
+    FentryFreed = 24,
+    KprobeFreed = 25,
+    TraceFreedExt4 = 26,
+    TraceFreedBtrfs = 27,
+    FentryExt4Bytes = 32,
+    KprobeExt4Bytes = 33,
+    TraceExt4Bytes = 34,
+    KprobeXfsBytes = 36,
+    TraceXfsBytes = 37,
+    KprobeBtrfsBytes = 40,
+    TraceBtrfsBytes = 41,
+    FentryTmpfsBytes = 44,
+    KprobeTmpfsBytes = 45,
     TraceNewTask = 48,
     TraceOom = 64,
     TraceReclaim = 65,
@@ -195,6 +221,7 @@ const _: () = {
     assert!(size_of::<DeviceKey>() == 8);
     assert!(size_of::<GrowthKey>() == 16);
     assert!(size_of::<Growth>() == 16);
+    assert!(size_of::<Pending>() == 16);
     assert!(core::mem::offset_of!(Slot, spent) == 0);
     assert!(core::mem::offset_of!(Slot, limit) == 8);
     assert!(core::mem::offset_of!(Event, abi) == 62);

@@ -85,6 +85,9 @@ pub const FAULT_BATCH: u32 = 64;
 /// Pages that one refill of a CPU's stock charges at once (`MEMCG_CHARGE_BATCH`, 32 on 5.10, 64 from 5.12).
 pub const CHARGE_BATCH: u32 = 64;
 
+/// The most that one call takes: an extent of ext4 has 32,768 blocks, one of btrfs 128 MiB; xfs asks for less at a time.
+pub const EXTENT_BYTES: u64 = 128 << 20;
+
 /// What spending at a hook can miss at any moment, because it has not happened or not been reported yet.
 ///
 /// Nothing is ever given back: a return that becomes visible to the look before or after it is booked would be counted
@@ -104,6 +107,15 @@ impl InFlight {
         Self {
             unreported: 0,
             unbooked: cpus as u64,
+        }
+    }
+
+    /// Disk space is seen when a function is asked for it, at most one extent per CPU at a time; `statfs` shows it when that
+    /// function is done. Hooks that fire afterwards instead (tracepoints of ext4) make the report late by the same much.
+    pub const fn bytes(cpus: u32) -> Self {
+        Self {
+            unreported: 0,
+            unbooked: EXTENT_BYTES * cpus as u64,
         }
     }
 

@@ -3,13 +3,13 @@
 use aya_ebpf::{
     EbpfContext,
     bindings::{BPF_ANY, BPF_F_MMAPABLE, BPF_NOEXIST},
-    helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
+    helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns},
     macros::map,
     maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
 };
 use eviction_ebpf::abi::{
-    CLAIMS as CLAIM_ROOM, ClaimKey, DeviceKey, Event, GROWTHS, Growth, GrowthKey, Kind, RING_BYTES,
-    Rung, SLOTS as SLOT_ROOM, Slot, UNKNOWN,
+    CLAIMS as CLAIM_ROOM, ClaimKey, DeviceKey, Event, GROWTHS, Growth, GrowthKey, Kind, PENDINGS,
+    Pending, RING_BYTES, Rung, SLOTS as SLOT_ROOM, SUPERS as SUPER_ROOM, Slot, UNKNOWN,
 };
 
 use crate::globals::EVICTION_ABI_2;
@@ -38,6 +38,13 @@ static FS_DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 static DEVICES: HashMap<DeviceKey, u32> = HashMap::with_max_entries(SLOT_ROOM, 0);
 #[map]
 static GROWTH: LruHashMap<GrowthKey, Growth> = LruHashMap::with_max_entries(GROWTHS, 0);
+
+/// A file system's private structure -> its super block, learned where the private structure's layout is unknown.
+#[map]
+static SUPERS: LruHashMap<u64, u64> = LruHashMap::with_max_entries(SUPER_ROOM, 0);
+/// Task -> what it is giving back.
+#[map]
+static PENDING: LruHashMap<u64, Pending> = LruHashMap::with_max_entries(PENDINGS, 0);
 
 /// What the writer of an event knows beyond the slot and the moment.
 pub(crate) struct Crossing {
@@ -87,6 +94,42 @@ pub(crate) fn grow(cgroup_id: u64, device: u32, kind: Kind, units: u64) {
     {
         // SAFETY: as above; another CPU inserted it in between.
         unsafe { add(&raw mut (*growth).net, units) };
+    }
+}
+
+pub(crate) fn learn_super(private: u64, super_block: u64) {
+    // A table that is full of others' super blocks leaves this one unknown: the heartbeat has to see it.
+    let _ = SUPERS.insert(private, super_block, BPF_ANY.into());
+}
+
+/// The super block with this private structure, 0 if it was not learned.
+pub(crate) fn learned_super(private: u64) -> u64 {
+    // SAFETY: a `u64` is read whole; a stale address is compared with devices before it is used.
+    unsafe { SUPERS.get(private) }.map_or(0, |super_block| *super_block)
+}
+
+/// Keeps what the current task is about to give back.
+pub(crate) fn promise(device: u32, kind: Kind, units: u64) {
+    let pending = Pending {
+        units,
+        device,
+        kind: kind as u32,
+    };
+    // Not kept: the growth stays too high until the next base scan.
+    let _ = PENDING.insert(bpf_get_current_pid_tgid(), pending, BPF_ANY.into());
+}
+
+/// Books what the current task has given back.
+pub(crate) fn keep_promise(cgroup_id: u64, kind: Kind) {
+    let task = bpf_get_current_pid_tgid();
+    if let Some(pending) = PENDING.get_ptr_mut(task) {
+        // SAFETY: only this task writes its entry.
+        let (units, device, kept) =
+            unsafe { ((*pending).units, (*pending).device, (*pending).kind) };
+        if kept == kind as u32 {
+            grow(cgroup_id, device, kind, units.wrapping_neg());
+        }
+        let _ = PENDING.remove(task);
     }
 }
 

@@ -131,12 +131,28 @@ unsafe fn remembered(slot: *mut Slot, scope: u64) -> Css {
     }
 }
 
-/// What is being used up, by whom, and which hook saw it.
+/// What is being used up, and which hook saw it.
 #[derive(Clone, Copy)]
 pub(crate) struct Use {
     pub(crate) kind: Kind,
     pub(crate) units: u64,
+    /// Whose growth it is; false for what was booked as such before, by another hook.
+    pub(crate) grows: bool,
+    /// An event even if credit is left.
+    pub(crate) always: bool,
     pub(crate) rung: Rung,
+}
+
+impl Use {
+    pub(crate) const fn of(kind: Kind, units: u64, rung: Rung) -> Self {
+        Self {
+            kind,
+            units,
+            grows: true,
+            always: false,
+            rung,
+        }
+    }
 }
 
 /// Books a use of `device`, which is `UNKNOWN` where offsets are missing.
@@ -153,18 +169,35 @@ pub(crate) fn device<C: EbpfContext>(ctx: &C, device: u32, what: Use) {
         return;
     }
     let cgroup_id = hierarchy::id_of_current();
-    maps::grow(cgroup_id, device, what.kind, what.units);
+    if what.grows {
+        maps::grow(cgroup_id, device, what.kind, what.units);
+    }
     spend_in(ctx, index, cgroup_id, what);
 }
 
 /// Books a task, which counts for the whole node.
 pub(crate) fn task<C: EbpfContext>(ctx: &C, rung: Rung) {
-    let what = Use {
-        kind: Kind::Forks,
-        units: 1,
-        rung,
-    };
+    let what = Use::of(Kind::Forks, 1, rung);
     spend_in(ctx, FORKS_SLOT, hierarchy::id_of_current(), what);
+}
+
+/// What was used up on `device` is free again. Only the growth shrinks: no credit is given back, see `credit.rs`.
+pub(crate) fn give_back(device: u32, kind: Kind, units: u64) {
+    if maps::slot_of_device(device, kind) != UNKNOWN {
+        let cgroup_id = hierarchy::id_of_current();
+        maps::grow(cgroup_id, device, kind, units.wrapping_neg());
+    }
+}
+
+/// The same where it is only about to happen: [`given_back`] books it.
+pub(crate) fn giving_back(device: u32, kind: Kind, units: u64) {
+    if maps::slot_of_device(device, kind) != UNKNOWN {
+        maps::promise(device, kind, units);
+    }
+}
+
+pub(crate) fn given_back(kind: Kind) {
+    maps::keep_promise(hierarchy::id_of_current(), kind);
 }
 
 /// Books a use in one slot, if that is what the slot counts.
@@ -184,7 +217,11 @@ fn spend_in<C: EbpfContext>(ctx: &C, index: u32, cgroup_id: u64, what: Use) {
         return;
     }
     // SAFETY: see above.
-    let limit = unsafe { spend(slot, what.units) };
+    let mut limit = unsafe { spend(slot, what.units) };
+    if what.always && !limit.is_armed() {
+        // SAFETY: see above.
+        limit = Limit::from_word(unsafe { (&raw const (*slot).limit).read_volatile() });
+    }
     if limit.is_armed() {
         // SAFETY: see above.
         let amount = unsafe { since_mark(slot) };

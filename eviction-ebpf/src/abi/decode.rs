@@ -68,7 +68,7 @@ impl TryFrom<u8> for Kind {
 }
 
 impl Rung {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 27] = [
         Self::FentryCharge,
         Self::KprobeCharge,
         Self::PerfFaults,
@@ -83,6 +83,19 @@ impl Rung {
         Self::TraceOom,
         Self::TraceReclaim,
         Self::TraceCgroups,
+        Self::FentryFreed,
+        Self::KprobeFreed,
+        Self::TraceFreedExt4,
+        Self::TraceFreedBtrfs,
+        Self::FentryExt4Bytes,
+        Self::KprobeExt4Bytes,
+        Self::TraceExt4Bytes,
+        Self::KprobeXfsBytes,
+        Self::TraceXfsBytes,
+        Self::KprobeBtrfsBytes,
+        Self::TraceBtrfsBytes,
+        Self::FentryTmpfsBytes,
+        Self::KprobeTmpfsBytes,
     ];
 
     /// The name users see, and tests compare: hook kind and hook.
@@ -102,6 +115,19 @@ impl Rung {
             Self::TraceOom => "raw_tp/mark_victim",
             Self::TraceReclaim => "raw_tp/mm_vmscan_direct_reclaim_begin",
             Self::TraceCgroups => "raw_tp/cgroup_mkdir",
+            Self::FentryFreed => "fentry/clear_inode",
+            Self::KprobeFreed => "kprobe/clear_inode",
+            Self::TraceFreedExt4 => "raw_tp/ext4_free_inode",
+            Self::TraceFreedBtrfs => "raw_tp/btrfs_inode_evict",
+            Self::FentryExt4Bytes => "fentry/ext4_claim_free_clusters",
+            Self::KprobeExt4Bytes => "kprobe/ext4_claim_free_clusters",
+            Self::TraceExt4Bytes => "raw_tp/ext4_da_reserve_space",
+            Self::KprobeXfsBytes => "kprobe/xfs_freecounter",
+            Self::TraceXfsBytes => "raw_tp/xfs_trans_commit",
+            Self::KprobeBtrfsBytes => "kprobe/btrfs_reserve_data_bytes",
+            Self::TraceBtrfsBytes => "raw_tp/btrfs_reserved_extent_alloc",
+            Self::FentryTmpfsBytes => "fentry/shmem_acct_blocks",
+            Self::KprobeTmpfsBytes => "kprobe/shmem_acct_blocks",
         }
     }
 }

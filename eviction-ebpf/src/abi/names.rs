@@ -16,6 +16,8 @@ pub mod map {
     pub const CGROUP_EVENTS: &str = "CGROUP_EVENTS";
     pub const RECLAIM_STALLS: &str = "RECLAIM_STALLS";
     pub const LOST: &str = "LOST";
+    pub const SUPERS: &str = "SUPERS";
+    pub const PENDING: &str = "PENDING";
     /// aya-log's ring.
     pub const LOGS: &str = "AYA_LOGS";
 }
@@ -38,6 +40,43 @@ pub mod program {
     pub const RECLAIM_END: &str = "ev_reclaim_end";
     pub const CGROUP_MADE: &str = "ev_cgroup_made";
     pub const CGROUP_GONE: &str = "ev_cgroup_gone";
+    pub const FREED_FENTRY: &str = "ev_freed_fe";
+    pub const FREED_KPROBE: &str = "ev_freed_kp";
+    pub const FREED_EXT4: &str = "ev_freed_ext4";
+    pub const FREED_BTRFS: &str = "ev_freed_btrfs";
+    pub const EXT4_CLAIM_FENTRY: &str = "ev_e4_claim_fe";
+    pub const EXT4_CLAIM_KPROBE: &str = "ev_e4_claim_kp";
+    pub const EXT4_NEW_FENTRY: &str = "ev_e4_new_fe";
+    pub const EXT4_NEW_KPROBE: &str = "ev_e4_new_kp";
+    pub const EXT4_RELEASE_FEXIT: &str = "ev_e4_rel_fx";
+    pub const EXT4_RELEASE_KPROBE: &str = "ev_e4_rel_kp";
+    pub const EXT4_FREE_FEXIT: &str = "ev_e4_free_fx";
+    pub const EXT4_FREE_KPROBE: &str = "ev_e4_free_kp";
+    pub const EXT4_UPDATE_FEXIT: &str = "ev_e4_upd_fx";
+    pub const EXT4_UPDATE_KPROBE: &str = "ev_e4_upd_kp";
+    pub const EXT4_RESERVE: &str = "ev_e4_reserve";
+    pub const EXT4_ALLOCATE: &str = "ev_e4_allocate";
+    pub const EXT4_RELEASE: &str = "ev_e4_release";
+    pub const EXT4_FREE: &str = "ev_e4_free";
+    pub const XFS_MOD_KPROBE: &str = "ev_xfs_mod_kp";
+    pub const XFS_DEC_KPROBE: &str = "ev_xfs_dec_kp";
+    pub const XFS_ADD_KPROBE: &str = "ev_xfs_add_kp";
+    pub const XFS_COMMIT: &str = "ev_xfs_commit";
+    pub const XFS_ALLOC: &str = "ev_xfs_alloc";
+    pub const BTRFS_RESERVE_KPROBE: &str = "ev_bt_resrv_kp";
+    pub const BTRFS_RELEASE_KPROBE: &str = "ev_bt_rel_kp";
+    pub const BTRFS_EXTENT: &str = "ev_bt_extent";
+    pub const BTRFS_CHUNK: &str = "ev_bt_chunk";
+    pub const TMPFS_PAGE_FENTRY: &str = "ev_tm_page_fe";
+    pub const TMPFS_PAGE_KPROBE: &str = "ev_tm_page_kp";
+    pub const TMPFS_TAKE_FENTRY: &str = "ev_tm_take_fe";
+    pub const TMPFS_TAKE_KPROBE: &str = "ev_tm_take_kp";
+    pub const TMPFS_GIVE_FEXIT: &str = "ev_tm_give_fx";
+    pub const TMPFS_GIVE_KPROBE: &str = "ev_tm_give_kp";
+    /// At the return of any function that gives back.
+    pub const GIVEN_KRETPROBE: &str = "ev_given_kr";
+    /// Learns the super blocks of file systems whose types are not known.
+    pub const STATFS_KPROBE: &str = "ev_statfs_kp";
 }
 
 /// Facts of the running kernel, set at load time. Offsets are in bytes; `abi::UNKNOWN` where BTF cannot tell.
@@ -82,6 +121,39 @@ pub mod global {
     pub const SB_DEV: &str = "SB_DEV";
     /// Which argument of `inode_init_owner` the inode is.
     pub const INODE_ARG: &str = "INODE_ARG";
+    /// `inode.i_nlink`
+    pub const INODE_NLINK: &str = "INODE_NLINK";
+    /// `super_block.s_blocksize_bits`
+    pub const SB_BLOCK_BITS: &str = "SB_BLOCK_BITS";
+    /// `super_block.s_fs_info`
+    pub const SB_PRIVATE: &str = "SB_PRIVATE";
+    /// `dentry.d_sb`
+    pub const DENTRY_SB: &str = "DENTRY_SB";
+    /// `ext4_sb_info.s_sb`
+    pub const EXT4_SUPER: &str = "EXT4_SUPER";
+    /// `ext4_sb_info.s_cluster_bits`
+    pub const EXT4_CLUSTER_BITS: &str = "EXT4_CLUSTER_BITS";
+    /// `ext4_allocation_request.inode`, `.len`, `.flags`
+    pub const EXT4_AR_INODE: &str = "EXT4_AR_INODE";
+    pub const EXT4_AR_LEN: &str = "EXT4_AR_LEN";
+    pub const EXT4_AR_FLAGS: &str = "EXT4_AR_FLAGS";
+    /// Arguments of the tracepoint `ext4_da_reserve_space`: with the second one, blocks; without, one block.
+    pub const EXT4_RESERVE_ARGS: &str = "EXT4_RESERVE_ARGS";
+    /// `xfs_mount.m_super`
+    pub const XFS_SUPER: &str = "XFS_SUPER";
+    /// Which argument of the function that changes the free blocks is the number of them.
+    pub const XFS_DELTA_ARG: &str = "XFS_DELTA_ARG";
+    /// `xfs_trans.t_mountp`, `.t_blk_res_used`
+    pub const XFS_TRANS_MOUNT: &str = "XFS_TRANS_MOUNT";
+    pub const XFS_TRANS_USED: &str = "XFS_TRANS_USED";
+    /// `xfs_bmbt_irec.br_blockcount`
+    pub const XFS_IREC_COUNT: &str = "XFS_IREC_COUNT";
+    /// `btrfs_fs_info.sb`
+    pub const BTRFS_SUPER: &str = "BTRFS_SUPER";
+    /// `btrfs_space_info.fs_info`
+    pub const BTRFS_SPACE_FS: &str = "BTRFS_SPACE_FS";
+    /// `btrfs_inode.vfs_inode`
+    pub const BTRFS_VNODE: &str = "BTRFS_VNODE";
     /// `xfs_inode.i_vnode`
     pub const XFS_VNODE: &str = "XFS_VNODE";
     /// `folio.flags`, or `page.flags` where there are no folios.

@@ -10,13 +10,11 @@ use aya_ebpf::{
 use eviction_ebpf::abi::{Kind, Rung, UNKNOWN};
 
 use crate::{
-    globals::{INODE_ARG, INODE_SB, SB_DEV, XFS_VNODE},
+    filesystem,
+    globals::{INODE_ARG, INODE_NLINK, INODE_SB, XFS_VNODE},
     hierarchy,
     spend::{self, Use},
 };
-
-/// Major and minor 0 belong to no file system.
-const NO_DEVICE: u32 = 0;
 
 /// `inode_init_owner`: once per new inode and file-system layer. The inode is its first argument up to 5.11, its second
 /// since (the mount's user namespace, later its id map, came first).
@@ -60,6 +58,49 @@ pub(crate) fn ev_inode_btrfs(ctx: RawTracePointContext) -> i32 {
     created(&ctx, ctx.arg(0), Rung::TraceBtrfs)
 }
 
+/// `clear_inode(inode)`: the end of an inode in memory; with no link left, also on disk. On ext4 it runs a moment before
+/// `statfs` shows the inode free again, on xfs from 6.1 on a worker's delay before. Only the growth shrinks by it.
+#[fentry(function = "clear_inode")]
+pub(crate) fn ev_freed_fe(ctx: FEntryContext) -> i32 {
+    cleared(ctx.arg(0))
+}
+
+#[kprobe(function = "clear_inode")]
+pub(crate) fn ev_freed_kp(ctx: ProbeContext) -> u32 {
+    if let Some(inode) = ctx.arg(0) {
+        cleared(inode);
+    }
+    0
+}
+
+/// `ext4_free_inode(inode)`
+#[raw_tracepoint(tracepoint = "ext4_free_inode")]
+pub(crate) fn ev_freed_ext4(ctx: RawTracePointContext) -> i32 {
+    freed(ctx.arg(0))
+}
+
+/// `btrfs_inode_evict(inode)`: cache drops too.
+#[raw_tracepoint(tracepoint = "btrfs_inode_evict")]
+pub(crate) fn ev_freed_btrfs(ctx: RawTracePointContext) -> i32 {
+    cleared(ctx.arg(0))
+}
+
+#[inline(always)]
+fn cleared(inode: u64) -> i32 {
+    // An inode that leaves the cache only has links; unreadable ones are taken to have them.
+    if hierarchy::half(inode, INODE_NLINK.load(), 1) == 0 {
+        freed(inode);
+    }
+    0
+}
+
+#[inline(always)]
+fn freed(inode: u64) -> i32 {
+    let device = filesystem::device(filesystem::super_of_inode(inode));
+    spend::give_back(device, Kind::Inodes, 1);
+    0
+}
+
 /// Both arguments are read before one is chosen: left to itself the compiler chooses the address first, and the verifier
 /// wants every offset into the context to be a constant.
 #[inline(always)]
@@ -69,19 +110,14 @@ fn chosen(first: u64, second: u64) -> u64 {
 }
 
 const fn one(rung: Rung) -> Use {
-    Use {
-        kind: Kind::Inodes,
-        units: 1,
-        rung,
-    }
+    Use::of(Kind::Inodes, 1, rung)
 }
 
 #[inline(always)]
 fn created<C: EbpfContext>(ctx: &C, inode: u64, rung: Rung) -> i32 {
     let mut device = UNKNOWN;
     if INODE_SB.load() != UNKNOWN {
-        let super_block = hierarchy::word(inode, INODE_SB.load(), 0);
-        device = hierarchy::half(super_block, SB_DEV.load(), NO_DEVICE);
+        device = filesystem::device(filesystem::super_of_inode(inode));
     }
     spend::device(ctx, device, one(rung));
     0

@@ -16,26 +16,32 @@ use nix::{
 };
 
 use super::{
+    bundle,
+    climb::{climb, excluded},
+    device::{kernel_device, user_device},
     facts::{Facts, Hierarchy},
     family::Family,
-    faults::{FaultEvents, FaultSampling},
+    faults::FaultSampling,
     hooks::Hooks,
     log::{LogError, LogReader},
     object::OBJECT,
     observed::{CgroupFeed, Observed},
     offsets::VMLINUX_BTF,
-    plan::{Plan, Step},
-    report::{Exclusion, Failure, HookReport, Report, chain},
+    plan::Plan,
+    report::{Report, chain},
     ring::{DropCounts, Drops, Events, RingError},
     slots::{Counting, ShareError, SlotHandle, SlotMap, share},
 };
 use crate::{
     model::Timestamp,
     ports::{Consumer, Grown},
+    sys::mount::FsKind,
 };
 
 #[derive(Clone, Debug)]
 pub struct AttachOptions {
+    /// Only these families: a hook that nobody needs is not to cost anything. `None`: all.
+    pub families: Option<Vec<Family>>,
     /// Only these rungs, for tests that want a certain one.
     pub allow: Option<Vec<Rung>>,
     /// Let the programs speak; [`Attached::log_reader`] then has a reader.
@@ -47,6 +53,7 @@ pub struct AttachOptions {
 impl Default for AttachOptions {
     fn default() -> Self {
         Self {
+            families: None,
             allow: None,
             bpf_log: false,
             btf: VMLINUX_BTF.into(),
@@ -150,6 +157,17 @@ impl Attached {
         live.handle(slot, counting)
     }
 
+    /// Whether the attached rungs of a family see this kind of file system. Tracepoints of inodes belong to one each.
+    pub fn sees(&self, family: Family, kind: &FsKind) -> bool {
+        let rungs = &self.report.of(family).attached;
+        rungs.iter().any(|rung| match rung {
+            Rung::TraceExt4 => *kind == FsKind::Ext4,
+            Rung::TraceXfs => *kind == FsKind::Xfs,
+            Rung::TraceBtrfs => *kind == FsKind::Btrfs,
+            _ => true,
+        })
+    }
+
     /// A slot for the inodes or bytes of the file system with this device number (`st_dev` of anything on it).
     pub fn device_slot(&mut self, family: Family, st_dev: u64) -> Result<SlotHandle, SlotError> {
         let attached = self.report.of(family).is_attached();
@@ -172,7 +190,12 @@ impl Attached {
                 device: st_dev,
                 source,
             })?;
-        live.handle(slot, Counting::OneByOne { cpus: live.cpus })
+        let cpus = live.cpus;
+        let counting = match kind {
+            Kind::Bytes => Counting::Bytes { cpus },
+            _ => Counting::OneByOne { cpus },
+        };
+        live.handle(slot, counting)
     }
 
     /// The slot for the tasks of the whole node.
@@ -220,13 +243,11 @@ impl Attached {
     }
 
     /// What was used up on the devices that have a slot, by cgroup, since they have it.
-    pub fn growth(&self) -> impl Iterator<Item = (Family, Consumer, Grown)> {
+    pub fn growth(&self) -> impl Iterator<Item = (Kind, Consumer, Grown)> {
         let counts = self.live.iter().flat_map(|live| live.growth.iter());
         // An entry that goes while it is read had been idle the longest: it is no candidate.
         counts.filter_map(Result::ok).filter_map(|(key, growth)| {
-            let family = Family::ALL
-                .into_iter()
-                .find(|family| family.kind() as u32 == key.kind)?;
+            let kind = Kind::try_from(u8::try_from(key.kind).ok()?).ok()?;
             let consumer = Consumer {
                 device: user_device(key.device),
                 cgroup: key.cgroup_id,
@@ -235,7 +256,7 @@ impl Attached {
                 net: growth.net.cast_signed(),
                 since: Timestamp::from_nanos(i64::try_from(growth.since_ns).unwrap_or(i64::MAX)),
             };
-            Some((family, consumer, grown))
+            Some((kind, consumer, grown))
         })
     }
 }
@@ -250,10 +271,15 @@ impl Live {
         let mut ebpf = load(facts, options)?;
         let mut hooks = Hooks::new(&mut ebpf, &options.btf);
         let mut faults = None;
-        for family in Family::ALL {
+        let wanted = |family: &Family| {
+            let families = options.families.as_ref();
+            families.is_none_or(|families| families.contains(family))
+        };
+        for family in Family::ALL.into_iter().filter(wanted) {
             let events = climb(
                 plan.ladder(family),
                 &mut hooks,
+                facts,
                 options,
                 report.of_mut(family),
             );
@@ -325,6 +351,10 @@ fn load(facts: &Facts, options: &AttachOptions) -> Result<Ebpf, EbpfError> {
         u32::from(facts.memory_hierarchy == Hierarchy::V1),
     ));
     globals.push((names::global::MEMORY_HIERARCHY, facts.memory_hierarchy_id));
+    globals.push((
+        names::global::XFS_DELTA_ARG,
+        bundle::xfs_delta_argument(facts),
+    ));
     globals.push((names::ABI, eviction_ebpf::abi::ABI.into()));
     let log_level: u8 = if options.bpf_log {
         log::Level::Info as u8
@@ -345,59 +375,6 @@ fn load(facts: &Facts, options: &AttachOptions) -> Result<Ebpf, EbpfError> {
     loader.load(OBJECT)
 }
 
-/// Tries the steps top down until one holds.
-fn climb(
-    ladder: &[Step],
-    hooks: &mut Hooks<'_>,
-    options: &AttachOptions,
-    report: &mut HookReport,
-) -> Option<FaultEvents> {
-    let allowed = |rung: &Rung| {
-        options
-            .allow
-            .as_ref()
-            .is_none_or(|list| list.contains(rung))
-    };
-    for step in ladder {
-        let mut faults = None;
-        let mut leader_up = true;
-        for rung in step.to_try().filter(allowed) {
-            match hooks.attach(rung) {
-                Ok(events) => {
-                    faults = faults.or(events);
-                    report.attached.push(rung);
-                }
-                Err(error) => {
-                    report.failed.push(Failure {
-                        rung,
-                        error: chain(&error),
-                    });
-                    if step.leader() == Some(rung) {
-                        leader_up = false;
-                        break;
-                    }
-                }
-            }
-        }
-        if leader_up && report.is_attached() {
-            return faults;
-        }
-    }
-    None
-}
-
-fn excluded(ladder: &[Step]) -> Vec<Exclusion> {
-    let candidates = ladder.iter().flat_map(|step| &step.rungs);
-    candidates
-        .filter_map(|candidate| {
-            Some(Exclusion {
-                rung: candidate.rung,
-                reason: candidate.excluded.clone()?,
-            })
-        })
-        .collect()
-}
-
 fn take(ebpf: &mut Ebpf, name: &'static str) -> Result<Map, SetUpError> {
     ebpf.take_map(name).ok_or(SetUpError::NoMap(name))
 }
@@ -409,29 +386,4 @@ fn typed<T: TryFrom<Map, Error = MapError>>(
     take(ebpf, name)?
         .try_into()
         .map_err(|source| SetUpError::Map { name, source })
-}
-
-/// The kernel's own form of a device number (`MKDEV`), which is not the one that `stat` shows.
-fn kernel_device(st_dev: u64) -> u32 {
-    ((nix::sys::stat::major(st_dev) << 20) | nix::sys::stat::minor(st_dev)) as u32
-}
-
-/// The way back, to what `stat` shows.
-fn user_device(device: u32) -> u64 {
-    nix::sys::stat::makedev((device >> 20).into(), (device & 0xf_ffff).into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn device_numbers_are_translated_beyond_the_old_eight_bits() {
-        for (major, minor) in [(7, 3), (259, 70_000), (0, 41)] {
-            let seen = nix::sys::stat::makedev(major, minor);
-            let device = kernel_device(seen);
-            assert_eq!(u64::from(device), (major << 20) | minor);
-            assert_eq!(user_device(device), seen);
-        }
-    }
 }

@@ -16,9 +16,29 @@ use super::{
 };
 
 /// Functions that programs attach to.
-pub(super) const FUNCTIONS: [&str; 2] = ["page_counter_try_charge", "inode_init_owner"];
+pub(super) const FUNCTIONS: [&str; 19] = [
+    "page_counter_try_charge",
+    "inode_init_owner",
+    "clear_inode",
+    "security_sb_statfs",
+    "ext4_claim_free_clusters",
+    "ext4_mb_new_blocks",
+    "ext4_da_release_space",
+    "ext4_free_blocks",
+    "ext4_da_update_reserve_space",
+    "xfs_mod_fdblocks",
+    "xfs_mod_freecounter",
+    "xfs_dec_freecounter",
+    "xfs_add_freecounter",
+    "btrfs_reserve_data_bytes",
+    "btrfs_free_reserved_data_space_noquota",
+    "shmem_alloc_and_acct_page",
+    "shmem_alloc_and_acct_folio",
+    "shmem_inode_acct_blocks",
+    "shmem_inode_unacct_blocks",
+];
 /// Tracepoints that programs attach to.
-pub(super) const TRACEPOINTS: [&str; 12] = [
+pub(super) const TRACEPOINTS: [&str; 22] = [
     "mm_filemap_add_to_page_cache",
     "mm_page_alloc",
     "ext4_allocate_inode",
@@ -31,6 +51,16 @@ pub(super) const TRACEPOINTS: [&str; 12] = [
     "mm_vmscan_memcg_reclaim_begin",
     "cgroup_mkdir",
     "cgroup_rmdir",
+    "btrfs_inode_evict",
+    "btrfs_reserved_extent_alloc",
+    "btrfs_chunk_alloc",
+    "ext4_free_inode",
+    "ext4_da_reserve_space",
+    "ext4_allocate_blocks",
+    "ext4_da_release_space",
+    "ext4_free_blocks",
+    "xfs_trans_commit",
+    "xfs_iomap_alloc",
 ];
 
 /// Where to look. The default is the running system; tests and `--btf` point elsewhere.

@@ -1,18 +1,24 @@
-//! What is seen being used up. Each family has a ladder of hooks of its own, and fails or holds by itself.
+//! What is seen being used up, and where. Each family has a ladder of hooks of its own, and fails or holds by itself.
 
 use std::fmt;
 
 use eviction_ebpf::abi::Kind;
 use serde::{Serialize, Serializer};
 
-use crate::model::{Resource, Signal};
+use crate::{model::Resource, sys::mount::FsKind};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Family {
     Memory,
+    /// Inodes being made: on all file systems alike, where a rung sees all of them.
     Inodes,
-    /// Disk space.
-    Bytes,
+    /// Inodes being freed. Only the ranking is the better for it.
+    Freed,
+    /// Disk space, which each file system takes in its own way.
+    Ext4Bytes,
+    XfsBytes,
+    BtrfsBytes,
+    TmpfsBytes,
     /// Tasks, which is what process ids are used up by.
     Pids,
     /// OOM victims, stalls in reclaim, cgroups that come and go: told, and never armed.
@@ -20,21 +26,27 @@ pub enum Family {
 }
 
 impl Family {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 9] = [
         Self::Memory,
         Self::Inodes,
-        Self::Bytes,
+        Self::Freed,
+        Self::Ext4Bytes,
+        Self::XfsBytes,
+        Self::BtrfsBytes,
+        Self::TmpfsBytes,
         Self::Pids,
         Self::Observations,
     ];
 
-    /// The family that sees a signal's line being approached.
-    pub const fn of(signal: Signal) -> Self {
-        match signal.resource() {
-            Resource::Memory => Self::Memory,
-            Resource::Inodes => Self::Inodes,
-            Resource::EphemeralStorage => Self::Bytes,
-            Resource::Pids => Self::Pids,
+    /// The family that sees a device's inodes or bytes being used up.
+    pub const fn of_device(resource: Resource, kind: &FsKind) -> Option<Self> {
+        match (resource, kind) {
+            (Resource::Inodes, _) => Some(Self::Inodes),
+            (Resource::EphemeralStorage, FsKind::Ext4) => Some(Self::Ext4Bytes),
+            (Resource::EphemeralStorage, FsKind::Xfs) => Some(Self::XfsBytes),
+            (Resource::EphemeralStorage, FsKind::Btrfs) => Some(Self::BtrfsBytes),
+            (Resource::EphemeralStorage, FsKind::Tmpfs) => Some(Self::TmpfsBytes),
+            _ => None,
         }
     }
 
@@ -43,7 +55,11 @@ impl Family {
         match self {
             Self::Memory => "memory",
             Self::Inodes => "inodes",
-            Self::Bytes => "bytes",
+            Self::Freed => "freed-inodes",
+            Self::Ext4Bytes => "ext4-bytes",
+            Self::XfsBytes => "xfs-bytes",
+            Self::BtrfsBytes => "btrfs-bytes",
+            Self::TmpfsBytes => "tmpfs-bytes",
             Self::Pids => "pids",
             Self::Observations => "observations",
         }
@@ -53,8 +69,8 @@ impl Family {
     pub const fn kind(self) -> Kind {
         match self {
             Self::Memory => Kind::Memory,
-            Self::Inodes => Kind::Inodes,
-            Self::Bytes => Kind::Bytes,
+            Self::Inodes | Self::Freed => Kind::Inodes,
+            Self::Ext4Bytes | Self::XfsBytes | Self::BtrfsBytes | Self::TmpfsBytes => Kind::Bytes,
             Self::Pids => Kind::Forks,
             Self::Observations => Kind::OomKill,
         }

@@ -1,14 +1,18 @@
 //! Loading and attaching one rung's program.
 
-use std::path::Path;
+use std::{path::Path, rc::Rc};
 
 use aya::{
     Btf, Ebpf,
-    programs::{FEntry, KProbe, PerfEvent, Program, ProgramError, RawTracePoint},
+    programs::{FEntry, FExit, KProbe, PerfEvent, Program, ProgramError, RawTracePoint},
 };
 use eviction_ebpf::abi::{Rung, names::program};
 
-use super::faults::{FaultError, FaultEvents};
+use super::{
+    bundle::{self, How, Part},
+    facts::Facts,
+    faults::{FaultError, FaultEvents},
+};
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HookError {
@@ -22,21 +26,11 @@ pub(super) enum HookError {
     Faults(#[from] FaultError),
 }
 
-const RECLAIM_BEGINS: [&str; 2] = [
-    "mm_vmscan_direct_reclaim_begin",
-    "mm_vmscan_memcg_reclaim_begin",
-];
-const RECLAIM_ENDS: [&str; 2] = [
-    "mm_vmscan_direct_reclaim_end",
-    "mm_vmscan_memcg_reclaim_end",
-];
-
 /// The object, and what attaching needs besides.
 pub(super) struct Hooks<'a> {
     ebpf: &'a mut Ebpf,
     btf_path: &'a Path,
-    /// Parsed when the first rung asks for it.
-    btf: Option<Btf>,
+    btf: Option<Rc<Btf>>,
 }
 
 impl<'a> Hooks<'a> {
@@ -49,32 +43,79 @@ impl<'a> Hooks<'a> {
     }
 
     /// Attaches; perf events come back because their period is changed later. All other links live in the object.
-    pub(super) fn attach(&mut self, rung: Rung) -> Result<Option<FaultEvents>, HookError> {
-        match rung {
-            Rung::FentryCharge => self.fentry(program::CHARGE_FENTRY, "page_counter_try_charge")?,
-            Rung::KprobeCharge => self.kprobe(program::CHARGE_KPROBE, "page_counter_try_charge")?,
-            Rung::PerfFaults => return self.faults().map(Some),
-            Rung::TraceFilemap => {
-                self.raw(program::CHARGE_FILEMAP, &["mm_filemap_add_to_page_cache"])?
-            }
-            Rung::TracePageAlloc => self.raw(program::CHARGE_ALLOC, &["mm_page_alloc"])?,
-            Rung::FentryInode => self.fentry(program::INODE_FENTRY, "inode_init_owner")?,
-            Rung::KprobeInode => self.kprobe(program::INODE_KPROBE, "inode_init_owner")?,
-            Rung::TraceExt4 => self.raw(program::INODE_EXT4, &["ext4_allocate_inode"])?,
-            Rung::TraceXfs => self.raw(program::INODE_XFS, &["xfs_create", "xfs_symlink"])?,
-            Rung::TraceBtrfs => self.raw(program::INODE_BTRFS, &["btrfs_inode_new"])?,
-            Rung::TraceNewTask => self.raw(program::NEW_TASK, &["task_newtask"])?,
-            Rung::TraceOom => self.raw(program::OOM, &["mark_victim"])?,
-            Rung::TraceReclaim => self.pair(
-                (program::RECLAIM_END, &RECLAIM_ENDS),
-                (program::RECLAIM_BEGIN, &RECLAIM_BEGINS),
-            )?,
-            Rung::TraceCgroups => self.pair(
-                (program::CGROUP_GONE, &["cgroup_rmdir"]),
-                (program::CGROUP_MADE, &["cgroup_mkdir"]),
-            )?,
+    pub(super) fn attach(
+        &mut self,
+        rung: Rung,
+        facts: &Facts,
+    ) -> Result<Option<FaultEvents>, HookError> {
+        if rung == Rung::PerfFaults {
+            return self.faults().map(Some);
         }
-        Ok(None)
+        let parts = bundle::parts(rung, facts);
+        let attached = parts.iter().try_for_each(|part| self.part(part));
+        if attached.is_err() {
+            // Half of a rung would count half of what happens.
+            parts.iter().for_each(|part| self.take_back(part));
+        }
+        attached.map(|()| None)
+    }
+
+    fn part(&mut self, part: &Part) -> Result<(), HookError> {
+        let Part {
+            how,
+            program: name,
+            target,
+        } = *part;
+        match how {
+            How::Fentry => {
+                let btf = self.btf()?;
+                let program: &mut FEntry = self.program(name)?;
+                loaded(program.load(target, &btf))?;
+                program.attach()?;
+            }
+            How::Fexit => {
+                let btf = self.btf()?;
+                let program: &mut FExit = self.program(name)?;
+                loaded(program.load(target, &btf))?;
+                program.attach()?;
+            }
+            How::Kprobe | How::Kretprobe => {
+                let program: &mut KProbe = self.program(name)?;
+                loaded(program.load())?;
+                program.attach(target, 0)?;
+            }
+            How::RawTracepoint => {
+                let program: &mut RawTracePoint = self.program(name)?;
+                loaded(program.load())?;
+                program.attach(target)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Unloads the program, its links with it, unless other rungs have a share in it.
+    fn take_back(&mut self, part: &Part) {
+        let shared = [program::GIVEN_KRETPROBE, program::STATFS_KPROBE];
+        if shared.contains(&part.program) {
+            return;
+        }
+        // What was not loaded cannot be unloaded; nothing else is to be expected.
+        let _ = match self.ebpf.program_mut(part.program) {
+            Some(Program::FEntry(program)) => program.unload(),
+            Some(Program::FExit(program)) => program.unload(),
+            Some(Program::KProbe(program)) => program.unload(),
+            Some(Program::RawTracePoint(program)) => program.unload(),
+            _ => Ok(()),
+        };
+    }
+
+    /// Parsed when the first rung asks for it.
+    fn btf(&mut self) -> Result<Rc<Btf>, HookError> {
+        if let Some(btf) = &self.btf {
+            return Ok(Rc::clone(btf));
+        }
+        let btf = Rc::new(Btf::parse_file(self.btf_path, aya::Endianness::default())?);
+        Ok(Rc::clone(self.btf.insert(btf)))
     }
 
     fn program<'p, T>(&'p mut self, name: &'static str) -> Result<&'p mut T, HookError>
@@ -88,58 +129,17 @@ impl<'a> Hooks<'a> {
             .try_into()?)
     }
 
-    fn fentry(&mut self, name: &'static str, function: &str) -> Result<(), HookError> {
-        let btf = match self.btf.take() {
-            Some(btf) => btf,
-            None => Btf::parse_file(self.btf_path, aya::Endianness::default())?,
-        };
-        let program: &mut FEntry = self.program(name)?;
-        let loaded = program.load(function, &btf);
-        let attached = loaded.and_then(|()| program.attach());
-        self.btf = Some(btf);
-        attached?;
-        Ok(())
-    }
-
-    fn kprobe(&mut self, name: &'static str, function: &str) -> Result<(), HookError> {
-        let program: &mut KProbe = self.program(name)?;
-        program.load()?;
-        program.attach(function, 0)?;
-        Ok(())
-    }
-
-    fn raw(&mut self, name: &'static str, tracepoints: &[&str]) -> Result<(), HookError> {
-        let program: &mut RawTracePoint = self.program(name)?;
-        program.load()?;
-        let attached = tracepoints
-            .iter()
-            .try_for_each(|tracepoint| program.attach(tracepoint).map(drop));
-        if attached.is_err() {
-            // Half of a rung would count half of what happens. That it cannot be unloaded is not to be expected.
-            let _ = program.unload();
-        }
-        Ok(attached?)
-    }
-
-    /// Two programs that make sense together only.
-    fn pair(
-        &mut self,
-        first: (&'static str, &[&str]),
-        second: (&'static str, &[&str]),
-    ) -> Result<(), HookError> {
-        self.raw(first.0, first.1)?;
-        let attached = self.raw(second.0, second.1);
-        if attached.is_err() {
-            let program: &mut RawTracePoint = self.program(first.0)?;
-            // As in `raw`.
-            let _ = program.unload();
-        }
-        attached
-    }
-
     fn faults(&mut self) -> Result<FaultEvents, HookError> {
         let program: &mut PerfEvent = self.program(program::CHARGE_FAULTS)?;
         program.load()?;
         Ok(FaultEvents::attach(program.fd()?)?)
+    }
+}
+
+/// A program that several rungs share is loaded by the first of them.
+fn loaded(result: Result<(), ProgramError>) -> Result<(), ProgramError> {
+    match result {
+        Err(ProgramError::AlreadyLoaded) => Ok(()),
+        other => other,
     }
 }

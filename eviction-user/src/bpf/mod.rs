@@ -6,6 +6,10 @@
 //! ```
 
 mod attach;
+mod bundle;
+mod climb;
+mod device;
+mod disk_offsets;
 mod facts;
 mod family;
 mod faults;
@@ -34,7 +38,7 @@ pub use observed::CgroupFeed;
 pub use observed_offsets::{CgroupOffsets, VictimOffsets};
 pub use offsets::{FolioOffsets, FolioSizeKind, InodeOffsets, MemcgOffsets, Offsets, TaskOffsets};
 pub use plan::{Candidate, Plan, Reason, Step, plan};
-pub use pressure::{KernelEvents, OpenError, Wanted};
+pub use pressure::{KernelEvents, OpenError, Wanted, WantedDevice};
 pub use report::{Exclusion, Failure, HookReport, Report};
 pub use ring::{DropCounts, Events, RingError};
 pub use run_stats::{ProgramRuns, RunStats};

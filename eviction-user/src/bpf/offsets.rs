@@ -1,13 +1,19 @@
 //! Where things lie in this kernel's structures, read from BTF. aya-ebpf has no field relocations, so the programs get
 //! these numbers as globals. What BTF does not tell stays unknown, and the programs do without it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use btf_rs::{Btf, BtfType, Type};
 use eviction_ebpf::abi::{FolioSize, names::global};
 use serde::{Deserialize, Serialize};
 
-use super::observed_offsets::{CgroupOffsets, VictimOffsets};
+use super::{
+    disk_offsets,
+    observed_offsets::{CgroupOffsets, VictimOffsets},
+};
 
 pub(super) const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 
@@ -29,13 +35,14 @@ pub struct Offsets {
     pub inode: Option<InodeOffsets>,
     /// Position of the inode among the arguments of `inode_init_owner`.
     pub inode_arg: Option<u32>,
-    /// `xfs_inode.i_vnode`
-    pub xfs_vnode: Option<u32>,
     pub folio: Option<FolioOffsets>,
     #[serde(default)]
     pub victim: Option<VictimOffsets>,
     #[serde(default)]
     pub cgroup: Option<CgroupOffsets>,
+    /// What the hooks of file systems need, by the global that takes it.
+    #[serde(default)]
+    pub disk: BTreeMap<String, u32>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -118,7 +125,7 @@ impl Offsets {
             ]);
         }
         globals.extend(self.inode_arg.map(|index| (global::INODE_ARG, index)));
-        globals.extend(self.xfs_vnode.map(|offset| (global::XFS_VNODE, offset)));
+        globals.extend(disk_offsets::globals(&self.disk));
         if let Some(folio) = &self.folio {
             globals.extend([
                 (global::FOLIO_FLAGS, folio.flags),
@@ -138,8 +145,8 @@ impl Offsets {
 /// The kernel's type information, with questions to it that have "no" as an answer.
 pub(super) struct KernelTypes {
     pub(super) btf: Btf,
-    /// xfs is a module on most distributions: its types are in a file of their own once it is loaded.
-    xfs: Option<Btf>,
+    /// File systems are modules on most distributions: their types are in files of their own once they are loaded.
+    modules: Vec<Btf>,
 }
 
 impl KernelTypes {
@@ -148,8 +155,11 @@ impl KernelTypes {
             path: path.to_owned(),
             source,
         })?;
-        let xfs = Btf::from_split_file(path.with_file_name("xfs"), &btf).ok();
-        Ok(Self { btf, xfs })
+        let modules = ["ext4", "xfs", "btrfs"]
+            .into_iter()
+            .filter_map(|module| Btf::from_split_file(path.with_file_name(module), &btf).ok())
+            .collect();
+        Ok(Self { btf, modules })
     }
 
     pub(super) fn has_function(&self, name: &str) -> bool {
@@ -168,10 +178,10 @@ impl KernelTypes {
             task: self.task(),
             inode: self.inode(),
             inode_arg: self.argument_of_type("inode_init_owner", "inode"),
-            xfs_vnode: self.xfs_vnode(),
             folio: self.folio(),
             victim: self.victim(),
             cgroup: self.cgroup(),
+            disk: disk_offsets::find(self),
         }
     }
 
@@ -207,14 +217,6 @@ impl KernelTypes {
         })
     }
 
-    fn xfs_vnode(&self) -> Option<u32> {
-        let module = self
-            .xfs
-            .as_ref()
-            .and_then(|btf| offset_in(btf, "xfs_inode", "i_vnode"));
-        module.or_else(|| self.offset("xfs_inode", "i_vnode"))
-    }
-
     fn folio(&self) -> Option<FolioOffsets> {
         let of_folio = |name| self.offset("folio", name);
         // 6.15+, up to 6.14; then the order, in a byte of its own up to 6.5 and in a flags word from 6.6.
@@ -234,7 +236,32 @@ impl KernelTypes {
     }
 
     pub(super) fn offset(&self, structure: &str, member: &str) -> Option<u32> {
-        offset_in(&self.btf, structure, member)
+        std::iter::once(&self.btf)
+            .chain(&self.modules)
+            .find_map(|btf| offset_in(btf, structure, member))
+    }
+
+    /// How many arguments a tracepoint hands over.
+    pub(super) fn tracepoint_arguments(&self, name: &str) -> Option<u32> {
+        let name = format!("btf_trace_{name}");
+        std::iter::once(&self.btf)
+            .chain(&self.modules)
+            .find_map(|btf| {
+                let mut types = btf.resolve_types_by_name(&name).ok()?.into_iter();
+                let Type::Typedef(callback) = types.find(|t| matches!(t, Type::Typedef(_)))? else {
+                    return None;
+                };
+                let Type::Ptr(pointer) = btf.resolve_chained_type(&callback).ok()? else {
+                    return None;
+                };
+                let Type::FuncProto(prototype) = btf.resolve_chained_type(&pointer).ok()? else {
+                    return None;
+                };
+                // The first one is the tracepoint's own data.
+                u32::try_from(prototype.parameters.len())
+                    .ok()?
+                    .checked_sub(1)
+            })
     }
 
     fn enum_value(&self, name: &str, variant: &str) -> Option<u32> {

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, fmt};
 use eviction_ebpf::abi::Rung;
 use serde::Serialize;
 
+use super::bundle;
 use super::{
     facts::{Facts, Lockdown},
     family::Family,
@@ -54,6 +55,7 @@ pub enum Reason {
     PerfForbidden { paranoid: i32 },
     NoTracepoint { tracepoint: &'static str },
     FieldsUnknown { tracepoint: &'static str },
+    LayoutUnknown { member: String },
     Locked,
 }
 
@@ -96,6 +98,9 @@ impl fmt::Display for Reason {
                 formatter,
                 "BTF does not tell what the tracepoint {tracepoint} hands over"
             ),
+            Self::LayoutUnknown { member } => {
+                write!(formatter, "BTF does not tell where {member} lies")
+            }
             Self::Locked => write!(
                 formatter,
                 "kernel lockdown is at `confidentiality`: eBPF may not read kernel memory"
@@ -105,12 +110,6 @@ impl fmt::Display for Reason {
 }
 
 impl Step {
-    fn one(rung: Rung, excluded: Option<Reason>) -> Self {
-        Self {
-            rungs: vec![Candidate { rung, excluded }],
-        }
-    }
-
     /// The rungs to try, in order.
     pub fn to_try(&self) -> impl Iterator<Item = Rung> {
         self.rungs
@@ -131,75 +130,55 @@ impl Step {
 
 pub fn plan(facts: &Facts) -> Plan {
     let blocked = blocked(facts);
-    let step = |rung, excluded: Option<Reason>| Step::one(rung, blocked.clone().or(excluded));
-    let candidate = |rung, excluded: Option<Reason>| Candidate {
+    let candidate = |rung| Candidate {
         rung,
-        excluded: blocked.clone().or(excluded),
+        excluded: blocked.clone().or_else(|| excluded(rung, facts)),
     };
-    let memory = vec![
-        step(Rung::FentryCharge, fentry(facts, CHARGE)),
-        step(Rung::KprobeCharge, kprobe(facts, CHARGE)),
-        Step {
-            rungs: vec![
-                candidate(Rung::PerfFaults, perf(facts)),
-                candidate(
-                    Rung::TraceFilemap,
-                    tracepoint(facts, "mm_filemap_add_to_page_cache"),
-                ),
-            ],
-        },
-        step(Rung::TracePageAlloc, tracepoint(facts, "mm_page_alloc")),
-    ];
-    let inodes = vec![
-        step(
-            Rung::FentryInode,
-            fentry(facts, INODE).or_else(|| argument(facts)),
-        ),
-        step(
-            Rung::KprobeInode,
-            kprobe(facts, INODE).or_else(|| argument(facts)),
-        ),
-        Step {
-            rungs: vec![
-                candidate(Rung::TraceExt4, tracepoint(facts, "ext4_allocate_inode")),
-                candidate(Rung::TraceXfs, tracepoint(facts, "xfs_create")),
-                candidate(Rung::TraceBtrfs, tracepoint(facts, "btrfs_inode_new")),
-            ],
-        },
-    ];
-    // A tracepoint that sees every task, at next to no cost: there is nothing better to try first.
-    let pids = vec![step(Rung::TraceNewTask, tracepoint(facts, "task_newtask"))];
-    let observations = vec![Step {
-        rungs: vec![
-            candidate(
-                Rung::TraceOom,
-                tracepoint(facts, "mark_victim")
-                    .or_else(|| unknown(&facts.offsets.victim, "mark_victim")),
-            ),
-            candidate(
-                Rung::TraceReclaim,
-                tracepoint(facts, "mm_vmscan_direct_reclaim_begin")
-                    .or_else(|| tracepoint(facts, "mm_vmscan_memcg_reclaim_begin")),
-            ),
-            candidate(
-                Rung::TraceCgroups,
-                tracepoint(facts, "cgroup_mkdir")
-                    .or_else(|| unknown(&facts.offsets.cgroup, "cgroup_mkdir"))
-                    .or_else(|| unknown(&facts.offsets.memcg, "cgroup_mkdir")),
-            ),
-        ],
-    }];
+    let step = |rungs: &[Rung]| Step {
+        rungs: rungs.iter().copied().map(candidate).collect(),
+    };
+    let ladder = |family| LADDERS[family as usize].iter().copied().map(step).collect();
     Plan {
-        ladders: BTreeMap::from([
-            (Family::Memory, memory),
-            (Family::Inodes, inodes),
-            (Family::Pids, pids),
-            (Family::Observations, observations),
-        ]),
+        ladders: Family::ALL
+            .into_iter()
+            .map(|family| (family, ladder(family)))
+            .collect(),
     }
 }
 
-const CHARGE: &str = "page_counter_try_charge";
+/// Best first; the rungs of one step are attached together. In the order of [`Family::ALL`].
+const LADDERS: [&[&[Rung]]; Family::ALL.len()] = [
+    &[
+        &[Rung::FentryCharge],
+        &[Rung::KprobeCharge],
+        &[Rung::PerfFaults, Rung::TraceFilemap],
+        &[Rung::TracePageAlloc],
+    ],
+    &[
+        &[Rung::FentryInode],
+        &[Rung::KprobeInode],
+        &[Rung::TraceExt4, Rung::TraceXfs, Rung::TraceBtrfs],
+    ],
+    &[
+        &[Rung::FentryFreed],
+        &[Rung::KprobeFreed],
+        &[Rung::TraceFreedExt4, Rung::TraceFreedBtrfs],
+    ],
+    &[
+        &[Rung::FentryExt4Bytes],
+        &[Rung::KprobeExt4Bytes],
+        &[Rung::TraceExt4Bytes],
+    ],
+    // No fentry for functions of modules: aya 0.14 knows only the kernel's own BTF.
+    &[&[Rung::KprobeXfsBytes], &[Rung::TraceXfsBytes]],
+    &[&[Rung::KprobeBtrfsBytes], &[Rung::TraceBtrfsBytes]],
+    // No tracepoint fires where tmpfs takes a page.
+    &[&[Rung::FentryTmpfsBytes], &[Rung::KprobeTmpfsBytes]],
+    // A tracepoint that sees every task, at next to no cost: there is nothing better to try first.
+    &[&[Rung::TraceNewTask]],
+    &[&[Rung::TraceOom, Rung::TraceReclaim, Rung::TraceCgroups]],
+];
+
 const INODE: &str = "inode_init_owner";
 
 /// What rules out every rung alike.
@@ -213,18 +192,17 @@ fn blocked(facts: &Facts) -> Option<Reason> {
     (facts.lockdown == Lockdown::Confidentiality).then_some(Reason::Locked)
 }
 
-fn fentry(facts: &Facts, function: &'static str) -> Option<Reason> {
-    if let Some(detail) = facts.btf_error.clone() {
-        return Some(Reason::NoBtf { detail });
+fn excluded(rung: Rung, facts: &Facts) -> Option<Reason> {
+    let obstacle = bundle::obstacle(rung, facts);
+    match rung {
+        Rung::PerfFaults => perf(facts),
+        Rung::FentryInode | Rung::KprobeInode => obstacle.or_else(|| argument(facts)),
+        Rung::TraceOom => obstacle.or_else(|| unknown(&facts.offsets.victim, "mark_victim")),
+        Rung::TraceCgroups => obstacle
+            .or_else(|| unknown(&facts.offsets.cgroup, "cgroup_mkdir"))
+            .or_else(|| unknown(&facts.offsets.memcg, "cgroup_mkdir")),
+        _ => obstacle,
     }
-    (!facts.function(function).btf).then_some(Reason::NoFunction { function })
-}
-
-fn kprobe(facts: &Facts, function: &'static str) -> Option<Reason> {
-    if !facts.kprobes {
-        return Some(Reason::NoKprobes);
-    }
-    (!facts.function(function).symbol).then_some(Reason::NoFunction { function })
 }
 
 fn argument(facts: &Facts) -> Option<Reason> {
@@ -247,10 +225,6 @@ fn perf(facts: &Facts) -> Option<Reason> {
         .perf_event_paranoid
         .filter(|level| *level >= 1 && !free)?;
     Some(Reason::PerfForbidden { paranoid })
-}
-
-fn tracepoint(facts: &Facts, tracepoint: &'static str) -> Option<Reason> {
-    (!facts.has_tracepoint(tracepoint)).then_some(Reason::NoTracepoint { tracepoint })
 }
 
 #[cfg(test)]
@@ -412,7 +386,9 @@ mod tests {
             (
                 "no such function",
                 |facts| {
-                    facts.functions.insert(CHARGE.into(), Function::default());
+                    facts
+                        .functions
+                        .insert("page_counter_try_charge".into(), Function::default());
                 },
                 &[
                     "fentry/page_counter_try_charge",

@@ -1,16 +1,19 @@
 //! The kernel side as a [`PressureSource`]: lines become slots, distances become credits.
 
-use eviction_ebpf::abi::{Event, Rung, Stall, VICTIM_SLOT};
+use eviction_ebpf::abi::{Event, Kind, Rung, Stall, VICTIM_SLOT};
 
 use super::{
     Armed, Attached, Credit, Events, Family, Mark, RingError, SlotError, SlotHandle, vigil::Vigil,
 };
 use crate::{
-    model::{Signal, Timestamp},
+    model::{Resource, Signal, Timestamp},
     ports::{Distance, Growth, OomVictim, PressureEvent, PressureSource, SilentHook},
     sys::{
         cgroup::{GroupMemoryReader, PAGE_SIZE},
         clock,
+        filesystem::FileSystem,
+        mount::FsKind,
+        trust::{self, Doubt},
     },
 };
 
@@ -20,24 +23,69 @@ pub struct Wanted {
     pub node_memory: bool,
     /// Id of the cgroup whose memory is watched.
     pub group_memory: Option<u64>,
-    /// Signals of inodes and bytes, each with the `st_dev` of the file system that it is about.
-    pub devices: Vec<(Signal, u64)>,
+    /// Signals of inodes and bytes that hooks can follow.
+    pub devices: Vec<WantedDevice>,
     pub pids: bool,
+    /// Why the others cannot be followed, in words for people.
+    pub doubts: Vec<String>,
+}
+
+/// A file system's line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedDevice {
+    pub signal: Signal,
+    pub family: Family,
+    /// Of its super block, as `stat` shows it.
+    pub device: u64,
+    pub kind: FsKind,
 }
 
 impl Wanted {
+    /// A line of a file system: to be followed by hooks, or not, and then why.
+    pub fn add_device(&mut self, signal: Signal, fs: &FileSystem) {
+        let inodes = signal.resource() == Resource::Inodes;
+        let place = fs.path().display();
+        let Some(mount) = &fs.mount else {
+            self.doubts.push(format!(
+                "{signal} at {place}: its mount cannot be told, so it is only looked at on the timer"
+            ));
+            return;
+        };
+        let family = Family::of_device(signal.resource(), &mount.kind);
+        match (trust::doubt(mount, inodes), family) {
+            (None, Some(family)) => self.devices.push(WantedDevice {
+                signal,
+                family,
+                device: fs.device,
+                kind: mount.kind.clone(),
+            }),
+            (Some(doubt), _) => self.doubts.push(format!("{signal} at {place}: {doubt}")),
+            (None, None) => {
+                let doubt = Doubt::NoHook(mount.kind.name().to_owned());
+                self.doubts.push(format!("{signal} at {place}: {doubt}"));
+            }
+        }
+    }
+
     /// The families of hooks that this takes.
     pub fn families(&self) -> Vec<Family> {
         let wants = |family: &Family| match family {
             Family::Memory => self.node_memory || self.group_memory.is_some(),
             Family::Pids => self.pids,
             Family::Observations => false,
-            Family::Inodes | Family::Bytes => {
-                let mut devices = self.devices.iter();
-                devices.any(|(signal, _)| Family::of(*signal) == *family)
-            }
+            family => self.devices.iter().any(|device| device.family == *family),
         };
         Family::ALL.into_iter().filter(wants).collect()
+    }
+
+    /// Those, what makes the ranking better, and what is told besides.
+    pub fn families_to_attach(&self) -> Vec<Family> {
+        let mut families = self.families();
+        families.push(Family::Observations);
+        if families.contains(&Family::Inodes) {
+            families.push(Family::Freed);
+        }
+        families
     }
 }
 
@@ -63,27 +111,33 @@ pub struct KernelEvents {
 struct ArmedSlot {
     handle: SlotHandle,
     mark: Mark,
+    family: Family,
     /// Those that share this slot, because they are about the same device.
     signals: Vec<Signal>,
     vigils: Vec<Vigil>,
+    /// Some of what is used up goes unseen (on tmpfs each hard link takes an inode, and no hook is called that all kernels
+    /// have): the timer has to go on as if no event came.
+    leaks: bool,
     /// The nearest line of those armed since the mark.
     nearest: Option<(Signal, Distance)>,
 }
 
 impl ArmedSlot {
-    fn new(handle: SlotHandle, signal: Signal) -> Self {
+    fn new(handle: SlotHandle, signal: Signal, family: Family) -> Self {
         Self {
+            family,
+            leaks: false,
             mark: handle.begin(),
             handle,
             signals: vec![signal],
-            vigils: vec![Vigil::new(signal)],
+            vigils: vec![Vigil::new(signal, family)],
             nearest: None,
         }
     }
 
     fn also_for(&mut self, signal: Signal) {
         self.signals.push(signal);
-        self.vigils.push(Vigil::new(signal));
+        self.vigils.push(Vigil::new(signal, self.family));
     }
 
     fn vigil(&mut self, signal: Signal) -> Option<&mut Vigil> {
@@ -94,7 +148,7 @@ impl ArmedSlot {
 
     /// After the arming: what the look found has been spent by now, if the hook runs at all.
     fn watch_over(&mut self, signal: Signal, left: i64) {
-        let unit = match Family::of(signal) {
+        let unit = match self.family {
             Family::Memory => PAGE_SIZE,
             _ => 1,
         };
@@ -124,26 +178,31 @@ impl KernelEvents {
         ];
         for (signal, scope) in scopes {
             if let Some(scope) = scope.filter(|_| has(&attached, Family::Memory)) {
-                slots.push(ArmedSlot::new(attached.memory_slot(scope)?, signal));
+                let handle = attached.memory_slot(scope)?;
+                slots.push(ArmedSlot::new(handle, signal, Family::Memory));
             }
         }
         if wanted.pids && has(&attached, Family::Pids) {
-            slots.push(ArmedSlot::new(attached.forks_slot()?, Signal::PidAvailable));
+            let handle = attached.forks_slot()?;
+            slots.push(ArmedSlot::new(handle, Signal::PidAvailable, Family::Pids));
         }
         // The device and the family of each of the slots from here on.
         let mut watched = Vec::new();
         let first = slots.len();
-        for (signal, device) in &wanted.devices {
-            let family = Family::of(*signal);
-            if !has(&attached, family) {
+        for wanted in &wanted.devices {
+            let (family, signal) = (wanted.family, wanted.signal);
+            if !attached.sees(family, &wanted.kind) {
                 continue;
             }
-            match watched.iter().position(|known| *known == (family, *device)) {
-                Some(position) => slots[first + position].also_for(*signal),
+            let place = (family, wanted.device);
+            match watched.iter().position(|known| *known == place) {
+                Some(position) => slots[first + position].also_for(signal),
                 None => {
-                    watched.push((family, *device));
-                    let handle = attached.device_slot(family, *device)?;
-                    slots.push(ArmedSlot::new(handle, *signal));
+                    watched.push(place);
+                    let handle = attached.device_slot(family, wanted.device)?;
+                    let mut slot = ArmedSlot::new(handle, signal, family);
+                    slot.leaks = family == Family::Inodes && wanted.kind == FsKind::Tmpfs;
+                    slots.push(slot);
                 }
             }
         }
@@ -224,7 +283,7 @@ impl PressureSource for KernelEvents {
             .filter(|(_, before)| before.left <= distance.left);
         let (nearest, distance) = told.unwrap_or((signal, distance));
         slot.nearest = Some((nearest, distance));
-        let family = Family::of(signal);
+        let family = slot.family;
         let left = u64::try_from(distance.left).unwrap_or(0);
         // Down to whole pages, but never to nothing: the line has not been crossed.
         let units = match family {
@@ -267,7 +326,8 @@ impl PressureSource for KernelEvents {
     }
 
     fn covers(&self, signal: Signal) -> bool {
-        let mut vigils = self.slots.iter().flat_map(|slot| &slot.vigils);
+        let slots = self.slots.iter().filter(|slot| !slot.leaks);
+        let mut vigils = slots.flat_map(|slot| &slot.vigils);
         vigils.any(|vigil| vigil.signal() == signal && !vigil.is_silent())
     }
 
@@ -295,11 +355,11 @@ impl PressureSource for KernelEvents {
 
     fn growth(&mut self) -> Growth {
         let mut growth = Growth::default();
-        for (family, consumer, grown) in self.attached.growth() {
-            match family {
-                Family::Inodes => growth.inodes.insert(consumer, grown),
-                Family::Bytes => growth.bytes.insert(consumer, grown),
-                _ => None,
+        for (kind, consumer, grown) in self.attached.growth() {
+            match kind {
+                Kind::Inodes => growth.inodes.insert(consumer, grown),
+                Kind::Bytes => growth.bytes.insert(consumer, grown),
+                Kind::Memory | Kind::Forks | Kind::OomKill => None,
             };
         }
         growth
@@ -311,12 +371,14 @@ impl PressureSource for KernelEvents {
 
     fn silent_hooks(&mut self) -> Vec<SilentHook> {
         let report = self.attached.report();
-        let vigils = self.slots.iter_mut().flat_map(|slot| &mut slot.vigils);
-        let news = vigils.filter_map(|vigil| {
-            let signal = vigil.signal();
+        let vigils = self.slots.iter_mut().flat_map(|slot| {
+            let family = slot.family;
+            slot.vigils.iter_mut().map(move |vigil| (family, vigil))
+        });
+        let news = vigils.filter_map(|(family, vigil)| {
             Some(SilentHook {
-                signal,
-                rung: report.of(Family::of(signal)).source(),
+                signal: vigil.signal(),
+                rung: report.of(family).source(),
                 unseen: vigil.take_news()?,
             })
         });

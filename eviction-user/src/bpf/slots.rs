@@ -159,6 +159,10 @@ pub(super) enum Counting {
     OneByOne {
         cpus: u32,
     },
+    /// Bytes of disk space.
+    Bytes {
+        cpus: u32,
+    },
 }
 
 /// One armable slot. Dropping it frees the slot.
@@ -235,6 +239,7 @@ impl SlotHandle {
         let (in_flight, look_again) = match &self.counting {
             Counting::Charges { cpus } => (InFlight::charges(*cpus), false),
             Counting::OneByOne { cpus } => (InFlight::one_by_one(*cpus), false),
+            Counting::Bytes { cpus } => (InFlight::bytes(*cpus), false),
             Counting::Faults(sampling) => {
                 let sampling = sampling.settle(self.slot, credit.units);
                 (sampling.in_flight, sampling.look_again)

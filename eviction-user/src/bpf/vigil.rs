@@ -10,8 +10,12 @@ use super::{Family, Mark};
 /// busy node spends at least a page in that time.
 const fn slack(family: Family) -> i64 {
     match family {
-        Family::Memory | Family::Bytes => 16 << 20,
-        Family::Inodes | Family::Pids | Family::Observations => 64,
+        Family::Memory
+        | Family::Ext4Bytes
+        | Family::XfsBytes
+        | Family::BtrfsBytes
+        | Family::TmpfsBytes => 16 << 20,
+        Family::Inodes | Family::Freed | Family::Pids | Family::Observations => 64,
     }
 }
 
@@ -19,6 +23,7 @@ const fn slack(family: Family) -> i64 {
 #[derive(Debug)]
 pub(super) struct Vigil {
     signal: Signal,
+    family: Family,
     /// What was left and what had been spent when the hook was last seen at work.
     last: Option<(i64, Mark)>,
     silent: bool,
@@ -27,9 +32,10 @@ pub(super) struct Vigil {
 }
 
 impl Vigil {
-    pub(super) const fn new(signal: Signal) -> Self {
+    pub(super) const fn new(signal: Signal, family: Family) -> Self {
         Self {
             signal,
+            family,
             last: None,
             silent: false,
             news: None,
@@ -66,7 +72,7 @@ impl Vigil {
             return;
         }
         let unseen = before.saturating_sub(left);
-        let most = slack(Family::of(self.signal)).saturating_add(unreported);
+        let most = slack(self.family).saturating_add(unreported);
         if unseen > most && !self.silent {
             self.silent = true;
             self.news = Some(unseen);
@@ -86,7 +92,7 @@ mod tests {
     const MIB: i64 = 1 << 20;
 
     fn vigil(looks: &[(i64, u64)]) -> Vigil {
-        let mut vigil = Vigil::new(Signal::MemoryAvailable);
+        let mut vigil = Vigil::new(Signal::MemoryAvailable, Family::Memory);
         for (left, spent) in looks {
             vigil.look(left * MIB, Mark::at(*spent), 0);
         }
@@ -126,7 +132,7 @@ mod tests {
 
     #[test]
     fn samples_that_are_due_and_times_without_a_line_do_not_count() {
-        let mut vigil = Vigil::new(Signal::MemoryAvailable);
+        let mut vigil = Vigil::new(Signal::MemoryAvailable, Family::Memory);
         vigil.look(100 * MIB, Mark::at(7), 64 * MIB);
         vigil.look(30 * MIB, Mark::at(7), 64 * MIB);
         assert!(!vigil.is_silent());

@@ -2,6 +2,7 @@
 
 use super::Failure;
 use super::eviction_args::EvictionArgs;
+use crate::bpf::Wanted;
 use crate::config::{FsPaths, HostConfig, HostFlags};
 use crate::host::{FileSystems, HostInventory, Scan, ScanTarget, Watched};
 use crate::model::{FsLayout, Operator, Signal, Threshold};
@@ -118,13 +119,29 @@ impl Host {
         watches(&self.config.thresholds, signal)
     }
 
-    /// The signals of file systems that are to be armed, each with its device.
-    pub(super) fn devices(&self) -> Vec<(Signal, u64)> {
+    /// What the kernel side is to watch.
+    pub(super) fn wanted(&self) -> Wanted {
+        let mut wanted = Wanted {
+            node_memory: self.watches(Signal::MemoryAvailable),
+            group_memory: self
+                .watches(Signal::AllocatableMemoryAvailable)
+                .then_some(self.root.id()),
+            pids: self.watches(Signal::PidAvailable),
+            ..Wanted::default()
+        };
+        for (signal, fs) in self.devices() {
+            wanted.add_device(signal, fs);
+        }
+        wanted
+    }
+
+    /// The signals of file systems that are watched, each with its own.
+    pub(super) fn devices(&self) -> Vec<(Signal, &FileSystem)> {
         let watched = Signal::ALL
             .into_iter()
             .filter(|signal| self.watches(*signal));
         watched
-            .filter_map(|signal| Some((signal, self.file_systems.of(signal)?.device)))
+            .filter_map(|signal| Some((signal, self.file_systems.of(signal)?)))
             .collect()
     }
 

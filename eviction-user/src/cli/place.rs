@@ -5,8 +5,6 @@ use crate::model::Signal;
 use crate::sys::filesystem::FileSystem;
 use crate::telemetry::record::Places;
 use nix::sys::stat::{major, minor};
-use procfs::process::Process;
-use std::path::PathBuf;
 
 pub(super) fn of(signal: Signal, host: &Host) -> String {
     match (signal, host.file_systems.of(signal)) {
@@ -26,22 +24,10 @@ pub(super) fn all(host: &Host) -> Places {
 /// Device and mount point of the file system that a path is on.
 fn file_system(fs: &FileSystem) -> String {
     let device = format!("{}:{}", major(fs.device), minor(fs.device));
-    match mount_point(fs, &device) {
-        Some(mount) => format!("device {device} at {}", mount.display()),
-        // Some file systems give their paths device numbers that no mount has (btrfs).
+    match &fs.mount {
+        Some(mount) => format!("device {device} at {}", mount.point.display()),
         None => format!("device {device} of {}", fs.path().display()),
     }
-}
-
-/// Of several mounts of the device the one that the path is below.
-fn mount_point(fs: &FileSystem, device: &str) -> Option<PathBuf> {
-    let path = fs.path().canonicalize().ok()?;
-    let mounts = Process::myself().and_then(|me| me.mountinfo()).ok()?;
-    mounts
-        .into_iter()
-        .filter(|mount| mount.majmin == device && path.starts_with(&mount.mount_point))
-        .map(|mount| mount.mount_point)
-        .max_by_key(|mount| mount.components().count())
 }
 
 #[cfg(test)]

@@ -5,9 +5,7 @@ use super::recording::{self, RecordingArgs};
 use super::source::{self, BpfArgs, EventsMode, KernelSource, Source};
 use super::{Exit, Failure, place, stop};
 use crate::agent::{self, Agent, Lines, Privileges, Settings};
-use crate::bpf::Wanted;
 use crate::host::{HostExecutor, HostInventory, Scan, Scanner};
-use crate::model::Signal;
 use crate::policy::{Engine, EngineConfig};
 use crate::ports::{PressureSource, Started};
 use crate::record::Recorder;
@@ -52,14 +50,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
             "killing the processes of others needs root or CAP_KILL: run as root, or try --dry-run",
         ));
     }
-    let wanted = Wanted {
-        node_memory: host.watches(Signal::MemoryAvailable),
-        group_memory: host
-            .watches(Signal::AllocatableMemoryAvailable)
-            .then_some(host.root.id()),
-        devices: host.devices(),
-        pids: host.watches(Signal::PidAvailable),
-    };
+    let wanted = host.wanted();
     let (memory, keeper) = open_state(args)?;
     let inventory = host.inventory(background_scan(&host, args.state.as_deref())?)?;
     let engine = host.engine_config();

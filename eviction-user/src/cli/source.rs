@@ -60,9 +60,12 @@ pub(super) fn open(
             },
         ));
     }
-    let mut attached = attach(options);
+    let mut attached = attach(&AttachOptions {
+        families: Some(wanted.families_to_attach()),
+        ..options.clone()
+    });
     let report = attached.report().clone();
-    let mut notes = Vec::new();
+    let mut notes = wanted.doubts.clone();
     notes.extend(
         report
             .object

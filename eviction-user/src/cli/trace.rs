@@ -5,7 +5,7 @@ mod lines;
 use super::source::{self, BpfArgs};
 use super::{Exit, Failure, stop};
 use crate::agent;
-use crate::bpf::{AttachOptions, Family, KernelEvents, Wanted};
+use crate::bpf::{AttachOptions, KernelEvents, Wanted};
 use crate::model::{Quantity, Resource, Signal};
 use crate::ports::{Distance, PressureEvent, PressureSource};
 use crate::sys::cgroup::{CgroupDir, CgroupNames, GroupMemoryReader, Hierarchy, PAGE_SIZE};
@@ -27,12 +27,15 @@ pub(super) struct TraceArgs {
     /// Only memory charged in this cgroup and below. Default: the whole node.
     #[arg(long, value_name = "CGROUP")]
     root: Option<PathBuf>,
-    /// A path on a file system whose new inodes are traced too.
+    /// A path on a file system whose new inodes and bytes are traced too.
     #[arg(long, value_name = "PATH")]
     nodefs: Option<PathBuf>,
     /// An event each time so much memory has been charged.
     #[arg(long, value_name = "QUANTITY", default_value = "16Mi", value_parser = step)]
     memory_step: i64,
+    /// An event each time so much disk space has been used.
+    #[arg(long, value_name = "QUANTITY", default_value = "16Mi", value_parser = step)]
+    byte_step: i64,
     /// An event each time so many inodes have been made.
     #[arg(long, value_name = "QUANTITY", default_value = "100", value_parser = step)]
     inode_step: i64,
@@ -81,18 +84,21 @@ pub(super) fn trace(args: &TraceArgs) -> Result<Exit, Failure> {
         .map(FileSystem::at)
         .transpose()
         .map_err(|e| Failure::usage(&format!("--nodefs: {e}")))?;
+    let mut wanted = Wanted {
+        node_memory: group.is_none(),
+        group_memory: group.as_ref().map(|(id, _)| *id),
+        pids: args.task_step.is_some(),
+        ..Wanted::default()
+    };
+    if let Some(fs) = &nodefs {
+        wanted.add_device(Signal::NodeFsInodesFree, fs);
+        wanted.add_device(Signal::NodeFsAvailable, fs);
+    }
     let tracer = Tracer {
-        wanted: Wanted {
-            node_memory: group.is_none(),
-            group_memory: group.as_ref().map(|(id, _)| *id),
-            devices: nodefs
-                .map(|fs| (Signal::NodeFsInodesFree, fs.device))
-                .into_iter()
-                .collect(),
-            pids: args.task_step.is_some(),
-        },
+        wanted,
         group: group.map(|(_, reader)| reader),
         memory_step: args.memory_step.max(PAGE_SIZE as i64),
+        byte_step: args.byte_step,
         inode_step: args.inode_step,
         task_step: args.task_step.unwrap_or(0),
         left: args.count,
@@ -126,6 +132,7 @@ struct Tracer {
     wanted: Wanted,
     group: Option<GroupMemoryReader>,
     memory_step: i64,
+    byte_step: i64,
     inode_step: i64,
     task_step: i64,
     /// Events still to be printed; `None`: no end.
@@ -139,9 +146,18 @@ impl Tracer {
         options: &AttachOptions,
         stopped: oneshot::Receiver<()>,
     ) -> Result<Exit, Failure> {
-        let mut attached = source::attach(options);
+        let mut attached = source::attach(&AttachOptions {
+            families: Some(self.wanted.families_to_attach()),
+            ..options.clone()
+        });
+        for doubt in &self.wanted.doubts {
+            tracing::warn!("{doubt}");
+        }
         let report = attached.report().clone();
-        let sources = Family::ALL.map(|family| (family.name(), report.of(family).source()));
+        let families = self.wanted.families().into_iter();
+        let sources: Vec<_> = families
+            .map(|family| (family.name(), report.of(family).source()))
+            .collect();
         if sources.iter().all(|(_, source)| *source == "none") {
             let text = "no eBPF hook can be attached here, so there is nothing to trace; `eviction doctor` says why";
             return Err(Failure {
@@ -222,7 +238,8 @@ impl Tracer {
     /// The next line is a step away from here, wherever here is.
     fn arm(&self, events: &mut KernelEvents, signal: Signal) {
         let left = match signal.resource() {
-            Resource::Memory | Resource::EphemeralStorage => self.memory_step,
+            Resource::Memory => self.memory_step,
+            Resource::EphemeralStorage => self.byte_step,
             Resource::Inodes => self.inode_step,
             Resource::Pids => self.task_step,
         };

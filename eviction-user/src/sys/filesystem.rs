@@ -1,5 +1,6 @@
 //! What statfs says about a file system.
 
+use super::mount::Mount;
 use nix::sys::stat::stat;
 use nix::sys::statvfs::statvfs;
 use std::path::{Path, PathBuf};
@@ -25,17 +26,23 @@ pub struct FileSystemError {
 #[derive(Debug, Clone)]
 pub struct FileSystem {
     path: PathBuf,
-    /// `st_dev` of the path.
+    /// Device number of the file system that the path is really on.
     pub device: u64,
+    /// Its mount, where it can be told.
+    pub mount: Option<Mount>,
 }
 
 impl FileSystem {
     pub fn at(path: &Path) -> Result<Self, FileSystemError> {
         match stat(path) {
-            Ok(found) => Ok(Self {
-                path: path.to_owned(),
-                device: found.st_dev,
-            }),
+            Ok(found) => {
+                let mount = Mount::of(path).ok();
+                Ok(Self {
+                    path: path.to_owned(),
+                    device: mount.as_ref().map_or(found.st_dev, |mount| mount.device),
+                    mount,
+                })
+            }
             Err(source) => Err(FileSystemError {
                 path: path.to_owned(),
                 source,

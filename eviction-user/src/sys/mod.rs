@@ -5,6 +5,7 @@ pub mod background;
 pub mod cgroup;
 pub mod clock;
 pub mod filesystem;
+pub mod mount;
 pub mod node_memory;
 pub mod node_tasks;
 pub mod pidfd;
@@ -13,3 +14,4 @@ pub mod reader;
 pub mod realtime;
 #[cfg(test)]
 mod recorded;
+pub mod trust;

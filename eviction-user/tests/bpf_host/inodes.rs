@@ -82,10 +82,10 @@ pub(crate) fn one_event_per_arming(facts: &Facts, rung: Rung) -> Outcome {
         }
         let used: Vec<_> = attached
             .growth()
-            .map(|(family, consumer, grown)| (family, consumer.device, consumer.cgroup, grown.net))
+            .map(|(kind, consumer, grown)| (kind, consumer.device, consumer.cgroup, grown.net))
             .collect();
         let id = Cgroup::id(&cgroup.inner())?;
-        if used != [(Family::Inodes, device, id, 240)] {
+        if used != [(Kind::Inodes, device, id, 240)] {
             return Err(format!("240 inodes by one cgroup, booked {used:?}").into());
         }
         drop(load);

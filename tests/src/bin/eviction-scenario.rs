@@ -1,10 +1,12 @@
 //! Runs one story (or the demo) against the real `eviction` and judges it: natively and in guests.
 
 use clap::{Parser, Subcommand, ValueEnum};
+use eviction_tests::oracle::{DiskOracle, Fs};
 use eviction_tests::scenario::demo::{Demo, inode_faults, is_timer, memory_faults, right_victim};
 use eviction_tests::scenario::{
     Events, InodeStory, MemoryStory, OomStory, Programs, cache, interrupt,
 };
+use eviction_user::bpf::Rung;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -50,6 +52,49 @@ enum Story {
         #[command(flatten)]
         how: How,
     },
+    /// The kernel side's counts of disk space and inodes against `statfs`.
+    DiskOracle {
+        #[command(flatten)]
+        args: OracleArgs,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct OracleArgs {
+    #[arg(long, value_enum)]
+    fs: Fs,
+    /// A block device with an empty file system of this kind (overlay: ext4); tmpfs needs none.
+    #[arg(long)]
+    device: Option<PathBuf>,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Random steps after the single operations.
+    #[arg(long, default_value_t = 200)]
+    steps: u32,
+    /// Use only these hooks, as `eviction doctor` names them.
+    #[arg(long, value_delimiter = ',')]
+    rungs: Option<Vec<Rung>>,
+    /// What the hook for bytes must be.
+    #[arg(long)]
+    expect_source: Option<String>,
+}
+
+impl OracleArgs {
+    fn run(self) -> anyhow::Result<(Value, Vec<String>)> {
+        let oracle = DiskOracle {
+            fs: self.fs,
+            device: self.device,
+            seed: self.seed,
+            steps: self.steps,
+            rungs: self.rungs,
+        };
+        let compared = oracle.run()?;
+        let mut faults = compared.faults.clone();
+        let expected = self.expect_source.as_deref();
+        faults.extend(expected.and_then(|expected| wrong_source(compared.source, expected)));
+        eprintln!("{compared}");
+        Ok((serde_json::to_value(&compared)?, faults))
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -128,6 +173,7 @@ fn main() -> anyhow::Result<ExitCode> {
             let faults = told.faults(timer);
             (Value::String(format!("{told:?}")), faults)
         }
+        Story::DiskOracle { args } => args.run()?,
         Story::GuestInodes { image, how } => {
             let outcome = InodeStory::guest(image, how.events()).run(&programs)?;
             let mut faults = right_victim("inodes", &outcome.victim, outcome.siblings_alive);

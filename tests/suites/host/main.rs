@@ -4,6 +4,7 @@ mod bench;
 mod command_line;
 mod config;
 mod disk;
+mod disk_counts;
 mod explain;
 mod nobody;
 mod observations;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     cases.extend(explain::cases());
     cases.extend(observe::cases());
     cases.extend(observations::cases());
+    cases.extend(disk_counts::cases());
     cases.extend(stories::cases());
     cases.extend(soft::cases());
     cases.extend(disk::cases());

@@ -9,6 +9,7 @@ use crate::model::{Signal, Timestamp};
 use crate::ports::{Distance, PressureEvent, PressureSource};
 use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Version};
 use crate::sys::clock;
+use crate::sys::filesystem::FileSystem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,8 +26,8 @@ const SIGNAL: Signal = Signal::AllocatableMemoryAvailable;
 #[derive(Debug, Clone)]
 pub(super) struct Watched {
     pub(super) storm: Storm,
-    /// `st_dev` of the file system that the storm makes its files on.
-    pub(super) device: u64,
+    /// The file system that the storm makes its files on.
+    pub(super) files: FileSystem,
     pub(super) told: Arc<Told>,
 }
 
@@ -49,7 +50,7 @@ impl Watched {
 
     fn want(&self, wanted: &mut Wanted) {
         match self.storm {
-            Storm::Inodes => wanted.devices.push((self.signal(), self.device)),
+            Storm::Inodes => wanted.add_device(self.signal(), &self.files),
             Storm::Forks => wanted.pids = true,
         }
     }

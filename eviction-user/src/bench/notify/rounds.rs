@@ -13,9 +13,9 @@ use crate::bench::{BenchError, Stop, Storm, cpus};
 use crate::bpf::Attached;
 use crate::model::Timestamp;
 use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy, PAGE_SIZE, Version, usage_file};
+use crate::sys::filesystem::FileSystem;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -133,19 +133,16 @@ struct Storming {
 impl Storming {
     fn prepare(storm: Storm, parent: &Path, scratch: &mut Scratch) -> Result<Self, BenchError> {
         let folder = Folder::make(parent)?;
-        let device = folder
-            .path()
-            .metadata()
-            .map_err(|source| BenchError::File {
-                what: "look at",
-                path: folder.path().to_owned(),
-                source,
-            })?;
+        let files = FileSystem::at(folder.path()).map_err(|error| BenchError::File {
+            what: "look at",
+            path: folder.path().to_owned(),
+            source: std::io::Error::other(error),
+        })?;
         Ok(Self {
             raging: Raging::start(storm, &scratch.add("storm")?, folder.path())?,
             watched: Watched {
                 storm,
-                device: device.dev(),
+                files,
                 told: Arc::default(),
             },
             _folder: folder,

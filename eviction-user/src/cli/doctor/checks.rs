@@ -1,7 +1,7 @@
 //! The examination itself: every check is a fact with its fix.
 
 use super::Findings;
-use super::signals::signals;
+use super::signals::{FsArgs, signals};
 use crate::bpf::{AttachOptions, Attached, Family, HookReport, Lockdown, Reason, Step, plan};
 use crate::cli::source;
 use crate::sys::cgroup::{CgroupDir, Hierarchy, Version};
@@ -37,13 +37,13 @@ pub(super) struct Check {
     pub(super) fix: Option<String>,
 }
 
-pub(super) fn examine(options: &AttachOptions) -> Findings {
+pub(super) fn examine(options: &AttachOptions, paths: &FsArgs) -> Findings {
     let facts = source::gather(options);
     let plan = plan(&facts);
     let attached = Attached::attach(&facts, &plan, options);
     let report = attached.report();
 
-    let mut checks = signals(|family| report.of(family));
+    let mut checks = signals(&attached, paths);
     if let Some(error) = &report.object {
         checks.push(Check {
             area: "memory events",
@@ -77,7 +77,11 @@ const fn events_of(family: Family) -> &'static str {
     match family {
         Family::Memory => "memory events",
         Family::Inodes => "inode events",
-        Family::Bytes => "disk space events",
+        Family::Freed => "inode frees",
+        Family::Ext4Bytes => "ext4 space events",
+        Family::XfsBytes => "xfs space events",
+        Family::BtrfsBytes => "btrfs space events",
+        Family::TmpfsBytes => "tmpfs space events",
         Family::Pids => "task events",
         Family::Observations => "observations",
     }
@@ -121,6 +125,7 @@ fn fix_of(reason: &Reason) -> Option<String> {
             "use a kernel with CONFIG_DEBUG_INFO_BTF, or pass --btf FILE"
         }
         Reason::Locked => "boot with lockdown=integrity",
+        Reason::LayoutUnknown { .. } => "use a kernel with CONFIG_DEBUG_INFO_BTF_MODULES",
         Reason::NoFunction { .. } | Reason::ArgumentUnknown { .. } => return None,
     };
     Some(fix.to_owned())

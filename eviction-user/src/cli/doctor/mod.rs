@@ -12,6 +12,7 @@ use crate::telemetry::record::Output;
 use checks::Check;
 use clap::Args;
 use serde::Serialize;
+use signals::FsArgs;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Args)]
@@ -19,6 +20,8 @@ pub(super) struct DoctorArgs {
     /// How the findings are printed.
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
+    #[command(flatten)]
+    paths: FsArgs,
     #[command(flatten)]
     bpf: BpfArgs,
 }
@@ -35,7 +38,7 @@ struct Findings {
 }
 
 pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
-    let findings = checks::examine(&args.bpf.options());
+    let findings = checks::examine(&args.bpf.options(), &args.paths);
     match args.output {
         Output::Text => print::text(&findings),
         Output::Json => {

@@ -6,7 +6,7 @@ use super::checks::State;
 pub(super) fn text(findings: &Findings) {
     println!("kernel {}", findings.kernel);
     for (family, rung) in &findings.sources {
-        println!("events for {:<7} from: {}", family, source(rung));
+        println!("events for {:<12} from: {}", family, source(rung));
     }
     let mut area = "";
     for check in &findings.checks {

@@ -1,23 +1,51 @@
 //! The nine signals: whether each can be measured here, and who says when to look.
 
 use super::checks::{Check, State};
-use crate::bpf::{Family, HookReport};
+use crate::bpf::{Attached, Family, Wanted};
 use crate::model::{Resource, Signal};
 use crate::sys::cgroup::Hierarchy;
+use crate::sys::filesystem::FileSystem;
 use crate::sys::node_memory::NodeMemoryReader;
 use crate::sys::node_tasks::NodeTasksReader;
+use crate::sys::trust;
 use bytesize::ByteSize;
+use clap::Args;
+use std::path::{Path, PathBuf};
 
-pub(super) fn signals<'a>(report: impl Fn(Family) -> &'a HookReport) -> Vec<Check> {
-    let check = |signal: Signal| {
-        let events = report(family(signal)).source();
-        let told = if events == "none" {
-            "looked at on a timer".to_owned()
-        } else {
-            format!("told by {events}")
+/// Paths on the file systems that are, or would be, watched.
+#[derive(Debug, Default, Args)]
+pub(super) struct FsArgs {
+    /// A path on the file system that nodefs.* would be about.
+    #[arg(long, value_name = "PATH")]
+    nodefs: Option<PathBuf>,
+    /// The same for imagefs.*
+    #[arg(long, value_name = "PATH")]
+    imagefs: Option<PathBuf>,
+    /// The same for containerfs.*
+    #[arg(long, value_name = "PATH")]
+    containerfs: Option<PathBuf>,
+}
+
+impl FsArgs {
+    fn of(&self, signal: Signal) -> Option<&Path> {
+        let path = match signal {
+            Signal::NodeFsAvailable | Signal::NodeFsInodesFree => &self.nodefs,
+            Signal::ImageFsAvailable | Signal::ImageFsInodesFree => &self.imagefs,
+            Signal::ContainerFsAvailable | Signal::ContainerFsInodesFree => &self.containerfs,
+            _ => &None,
         };
-        let (state, measured, fix) = match measured(signal) {
-            Ok(measured) => (State::Used, measured, None),
+        path.as_deref()
+    }
+}
+
+pub(super) fn signals(attached: &Attached, paths: &FsArgs) -> Vec<Check> {
+    let check = |signal: Signal| {
+        let found = match paths.of(signal) {
+            Some(path) => on_file_system(signal, path, attached),
+            None => measured(signal).map(|measured| (measured, told(signal, attached))),
+        };
+        let (state, detail, fix) = match found {
+            Ok((measured, told)) => (State::Used, format!("{measured}; {told}"), None),
             Err(error) => (
                 State::Absent,
                 error,
@@ -28,20 +56,73 @@ pub(super) fn signals<'a>(report: impl Fn(Family) -> &'a HookReport) -> Vec<Chec
             area: "signals",
             item: signal.name().to_owned(),
             state,
-            detail: format!("{measured}; {told}"),
+            detail,
             fix,
         }
     };
     Signal::ALL.map(check).into()
 }
 
-fn family(signal: Signal) -> Family {
-    match signal.resource() {
+/// Who says when to look, as far as that does not depend on the file system.
+fn told(signal: Signal, attached: &Attached) -> String {
+    let family = match signal.resource() {
         Resource::Memory => Family::Memory,
-        Resource::EphemeralStorage => Family::Bytes,
         Resource::Inodes => Family::Inodes,
         Resource::Pids => Family::Pids,
+        Resource::EphemeralStorage => return "told by hooks of its kind, see below".to_owned(),
+    };
+    source(family, attached)
+}
+
+fn source(family: Family, attached: &Attached) -> String {
+    match attached.report().of(family).source() {
+        "none" => "looked at on a timer".to_owned(),
+        source => format!("told by {source}"),
     }
+}
+
+/// Figures, and who says when to look: not every file system can be followed by hooks.
+fn on_file_system(
+    signal: Signal,
+    path: &Path,
+    attached: &Attached,
+) -> Result<(String, String), String> {
+    let fs = FileSystem::at(path).map_err(|e| e.to_string())?;
+    let read = fs.read().map_err(|e| e.to_string())?;
+    let kind = fs
+        .mount
+        .as_ref()
+        .map_or("unknown", |mount| mount.kind.name());
+    let measured = match signal.resource() {
+        Resource::Inodes if read.inodes == 0 => {
+            return Err(format!(
+                "{kind} at {} makes inodes as needed",
+                path.display()
+            ));
+        }
+        Resource::Inodes => format!("{} of {} inodes", read.inodes_free, read.inodes),
+        _ => format!(
+            "{} of {}",
+            ByteSize::b(read.available_bytes),
+            ByteSize::b(read.capacity_bytes)
+        ),
+    };
+    let mut wanted = Wanted::default();
+    wanted.add_device(signal, &fs);
+    let mut told: Vec<_> = wanted.doubts.clone();
+    for device in &wanted.devices {
+        told.push(if attached.sees(device.family, &device.kind) {
+            source(device.family, attached)
+        } else {
+            "looked at on a timer".to_owned()
+        });
+    }
+    let thin = fs.mount.as_ref().and_then(trust::thin_loop);
+    told.extend(thin.map(|doubt| doubt.to_string()));
+    Ok((
+        format!("{measured} ({kind} at {})", path.display()),
+        told.join("; "),
+    ))
 }
 
 /// Now, where that needs no flag.

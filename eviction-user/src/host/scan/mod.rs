@@ -272,7 +272,7 @@ fn scanned(walk: &Walk, top: &Top, began: Timestamp, round: u64) -> Scanned {
     Scanned {
         bytes: walk.bytes,
         inodes: walk.inodes,
-        device: top.device(),
+        device: top.file_system(),
         unreadable: walk.unreadable,
         began,
         round,

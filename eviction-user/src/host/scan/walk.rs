@@ -2,6 +2,7 @@
 //! gone on with.
 
 use super::throttle::Throttle;
+use crate::sys::mount::Mount;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat2, statx,
 };
@@ -37,6 +38,11 @@ impl Top {
     /// Of the file system it is on, as `st_dev`.
     pub(super) fn device(&self) -> u64 {
         rustix::fs::makedev(self.own.stx_dev_major, self.own.stx_dev_minor)
+    }
+
+    /// The device of the real file system: btrfs and overlay show others to `stat`.
+    pub(super) fn file_system(&self) -> u64 {
+        Mount::with_id(self.own.stx_mnt_id).map_or_else(|_| self.device(), |mount| mount.device)
     }
 
     pub(super) fn inode(&self) -> u64 {

@@ -1,0 +1,111 @@
+//! How far a file system's figures can be followed by counting what its kernel functions take: pure classification.
+
+use super::mount::{FsKind, Mount};
+
+/// Why a file system's bytes or inodes are only looked at on the heartbeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Doubt {
+    /// Others use it through their own kernels.
+    Remote(String),
+    /// The figure may be that of a quota, which has other limits than the disk.
+    Quota(String),
+    /// The file behind the loop device has holes, and less room below than this one promises.
+    ThinLoop { backing: String },
+    /// No hook is known for this kind.
+    NoHook(String),
+    /// Inodes made on it pass `inode_init_owner` by.
+    GroupId,
+    /// `size=0` or `nr_inodes=0`: its `statfs` never moves.
+    Unlimited,
+}
+
+impl std::fmt::Display for Doubt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Remote(kind) => write!(
+                f,
+                "{kind} is served from elsewhere: others use it up unseen, so it is only looked at on the timer"
+            ),
+            Self::Quota(option) => write!(
+                f,
+                "mounted with {option}: statfs may show a quota's figures, so it is only looked at on the timer"
+            ),
+            Self::ThinLoop { backing } => write!(
+                f,
+                "on a loop device whose file {backing} may not get all the room it promises: watch the file system below as well"
+            ),
+            Self::NoHook(kind) => write!(
+                f,
+                "no hook is known that sees what {kind} takes: it is only looked at on the timer"
+            ),
+            Self::GroupId => write!(
+                f,
+                "mounted with grpid: new inodes pass the hook by, so they are only looked at on the timer"
+            ),
+            Self::Unlimited => write!(
+                f,
+                "a tmpfs without limits: its figures never move; use memory.available"
+            ),
+        }
+    }
+}
+
+const QUOTAS: [&str; 10] = [
+    "usrquota",
+    "grpquota",
+    "prjquota",
+    "uquota",
+    "gquota",
+    "pquota",
+    "usrjquota",
+    "grpjquota",
+    "quota",
+    "pqnoenforce",
+];
+
+/// What keeps the kernel side from following this file system's figures; `None`: nothing does.
+pub fn doubt(mount: &Mount, inodes: bool) -> Option<Doubt> {
+    if let FsKind::Remote(kind) = &mount.kind {
+        return Some(Doubt::Remote(kind.clone()));
+    }
+    if let Some(option) = QUOTAS.iter().find(|name| mount.option(name).is_some()) {
+        return Some(Doubt::Quota((*option).to_owned()));
+    }
+    match &mount.kind {
+        FsKind::Ext4 | FsKind::Xfs if inodes => {
+            let group = ["grpid", "bsdgroups"];
+            let found = group.iter().any(|name| mount.option(name).is_some());
+            found.then_some(Doubt::GroupId)
+        }
+        FsKind::Tmpfs => {
+            let limit = if inodes { "nr_inodes" } else { "size" };
+            let unlimited = mount
+                .option(limit)
+                .is_some_and(|value| value.trim_end_matches(['k', 'm', 'g']) == "0");
+            unlimited.then_some(Doubt::Unlimited)
+        }
+        FsKind::Ext4 | FsKind::Xfs | FsKind::Btrfs => None,
+        // Inodes pass one function on every file system.
+        FsKind::Overlay | FsKind::Other(_) if inodes => None,
+        FsKind::Overlay | FsKind::Other(_) | FsKind::Remote(_) => {
+            Some(Doubt::NoHook(mount.kind.name().to_owned()))
+        }
+    }
+}
+
+/// Whether the file below a loop device lacks room for all that the device promises; worth a word, though what is written is
+/// counted all the same.
+pub fn thin_loop(mount: &Mount) -> Option<Doubt> {
+    use std::os::unix::fs::MetadataExt;
+    let (file, _) = mount.backing()?;
+    let found = std::fs::metadata(&file).ok()?;
+    // Blocks of 512 bytes, whatever the file system's are.
+    let holes = found.size().saturating_sub(found.blocks() * 512);
+    let room = super::filesystem::FileSystem::at(&file)
+        .and_then(|below| below.read())
+        .ok()?
+        .available_bytes;
+    (holes > room).then(|| Doubt::ThinLoop {
+        backing: file.display().to_string(),
+    })
+}
