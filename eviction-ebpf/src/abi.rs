@@ -45,7 +45,8 @@ pub struct Slot {
     pub spent: u64,
     /// User stores: [`crate::credit::Limit`].
     pub limit: u64,
-    /// User stores, before the limit: pages of real usage that count as crossed, or `LEVEL_UNKNOWN`.
+    /// User stores, before the limit: pages of the scope's counter (the node: anon + file - inactive file) that count as
+    /// crossed, or `LEVEL_UNKNOWN`.
     pub level: u64,
     /// Cgroup id in the memory hierarchy, 0 for everything.
     pub scope: u64,

@@ -3,6 +3,54 @@
 //! A slot counts what is *spent* and never resets it. Arming stores a *limit*: spent so far plus a credit.
 //! Whoever spends past the limit reports it. User space reads `spent` before it looks (the mark) and gives
 //! credit from that mark on, so what is spent during the look is already paid for by the new credit.
+//!
+//! # Why no crossing is missed
+//!
+//! 1. *Nothing is used without being spent.* What raises a figure passes a hook that books at least as much, before the
+//!    figure rises or ([`InFlight::unbooked`]) soon after. So from the look on the figure grows by no more than what has been
+//!    spent since the mark, plus what was in flight when the mark was taken. Nothing is ever given back to a credit.
+//! 2. *The credit is shorter than the distance* by what may be in flight, so `spent` passes the limit first.
+//! 3. *Whoever passes it sees it.* A program adds, then reads the limit; user space stores the limit, then reads `spent`
+//!    (`spend.rs`, `slots.rs`). Of two such pairs at least one sees the other: the program reports, or the arming says
+//!    that it came too late. `tests/interleavings.rs` runs both through arbitrary orders.
+//! 4. *A report is sent once and never lost.* The claim of an arming is taken before its event is written, and given back
+//!    when the ring is full: the next unit spent tries again, and the drop is counted.
+//! 5. *Silence has to be earned.* Past the limit a program may stay silent only if the real counter shows room: its value,
+//!    what is just being charged, and what other CPUs may add unseen ([`InFlight::ahead`]) stay below the slot's level. The
+//!    limit stays crossed meanwhile, so every later unit compares again. A counter that cannot be read is a report.
+//!    - *Group*: `page_counter.usage`, exact. The level is the line itself (limit - threshold), not raised by the inactive
+//!      file pages that the look found: they may be dropped (reclaim, truncation) and others charged in their place while the
+//!      usage stands still. With much page cache the level is reached at once, and the credit alone decides.
+//!    - *Node*: anon + file - inactive file of `vm_node_stat`. Each CPU holds back up to `stat_threshold` pages of each item
+//!      on each node (`__mod_node_page_state()`, 5.10 to 7.3; at most 125), see [`NodeLag`].
+//!
+//! # How late at most
+//!
+//! A look begins before more than this has been used past the line (2 CPUs: pages, then MiB):
+//!
+//! | rung | in flight | 2 CPUs |
+//! |---|---|---|
+//! | `page_counter_try_charge` | a charge on each CPU: 64 pages, or one huge page | 128 = 0.5, or 1024 = 4 |
+//! | page faults one by one, `mm_page_alloc` | a fault on each CPU | 2 = 0, or 1024 = 4 |
+//! | page faults in batches | `batch` faults on each CPU, but only while the line is farther than twice that | 0 |
+//! | the node's line, in addition | what the CPUs have in stock (not on the page-fault rung) and hold back ([`NodeLag`]) | 368 to 1136 = 1.4 to 4.4 |
+//!
+//! and only if all of it was in flight at the moment of one look; what is seen of it later shortens the next credit.
+//!
+//! # What charging cannot see
+//!
+//! Left to the heartbeat, which looks every second and, when less than 64 MiB are left, every 100 ms (`agent/pace.rs`):
+//! - kernel memory that is not accounted (and no kernel memory at all is in the node's figure on cgroup v2);
+//! - tasks in the root cgroup: `try_charge()` returns at once for them, so no counter is charged;
+//! - activation of file pages, which turns inactive into used memory in place;
+//! - hugetlb pages, which come from a pool of their own;
+//! - kernel memory of a cgroup that is given back to a CPU's stock (`refill_stock()`) and taken from it as anonymous memory:
+//!   the group's figure stays, the node's grows;
+//! - a limit that is lowered: the line moves, nothing is charged;
+//! - on the page-fault rung: writes to tmpfs, which neither fault nor pass `mm_filemap_add_to_page_cache` (its
+//!   `shmem_add_to_page_cache()` has no tracepoint up to 7.3), and pages that the kernel charges by itself.
+
+use crate::abi::WORST_FOLIO_PAGES;
 
 /// Bits of a limit word that hold the limit itself; the others hold the arming's sequence number.
 const VALUE_BITS: u32 = 48;
@@ -82,11 +130,37 @@ pub const fn level_reached(usage: u64, charging: u64, ahead: u64, level: u64) ->
 /// How many page faults one sample stands for while the threshold is far away.
 pub const FAULT_BATCH: u32 = 64;
 
-/// Pages that one refill of a CPU's stock charges at once (`MEMCG_CHARGE_BATCH`, 32 on 5.10, 64 from 5.12).
+/// Pages that one refill of a CPU's stock charges at once (`MEMCG_CHARGE_BATCH`, 32 on 5.10, 64 from 5.12); no stock is
+/// larger.
 pub const CHARGE_BATCH: u32 = 64;
 
 /// The most that one call takes: an extent of ext4 has 32,768 blocks, one of btrfs 128 MiB; xfs asks for less at a time.
 pub const EXTENT_BYTES: u64 = 128 << 20;
+
+/// How far the node's own counters, which a program compares, may lag behind the figure that a look reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeLag {
+    /// Memcgs whose charges one CPU keeps in stock (`NR_MEMCG_STOCK`: 7 from 6.16 on; before that, one).
+    pub stocks: u32,
+    /// Pages of one item that one CPU may hold back (`stat_threshold`).
+    pub threshold: u32,
+    pub numa_nodes: u32,
+}
+
+impl NodeLag {
+    /// The items that make up the figure: anon, file, inactive file.
+    const ITEMS: u64 = 3;
+
+    /// Pages in stock are charged and in no counter of the node until they are used.
+    const fn in_stock(self, cpus: u32) -> u64 {
+        CHARGE_BATCH as u64 * self.stocks as u64 * cpus as u64
+    }
+
+    /// Twice what can be held back: once when the look compares both figures, once when the program reads.
+    const fn held_back(self, cpus: u32) -> u64 {
+        2 * Self::ITEMS * self.threshold as u64 * self.numa_nodes as u64 * cpus as u64
+    }
+}
 
 /// What spending at a hook can miss at any moment, because it has not happened or not been reported yet.
 ///
@@ -99,6 +173,8 @@ pub struct InFlight {
     pub unreported: u64,
     /// Units that may be in `spent` but not yet in the counter that a look reads.
     pub unbooked: u64,
+    /// Units by which the counter that the program compares may be behind the one that a look reads.
+    pub lag: u64,
 }
 
 impl InFlight {
@@ -107,6 +183,7 @@ impl InFlight {
         Self {
             unreported: 0,
             unbooked: cpus as u64,
+            lag: 0,
         }
     }
 
@@ -116,14 +193,16 @@ impl InFlight {
         Self {
             unreported: 0,
             unbooked: EXTENT_BYTES * cpus as u64,
+            lag: 0,
         }
     }
 
-    /// Charges of a page counter are seen at entry, one stock refill per CPU at a time.
+    /// Charges of a page counter are seen at entry, one per CPU at a time: the refill of a stock, or a large folio.
     pub const fn charges(cpus: u32) -> Self {
         Self {
             unreported: 0,
-            unbooked: CHARGE_BATCH as u64 * cpus as u64,
+            unbooked: WORST_FOLIO_PAGES as u64 * cpus as u64,
+            lag: 0,
         }
     }
 
@@ -133,42 +212,84 @@ impl InFlight {
         Self {
             unreported: (batch as u64).saturating_sub(1) * per_fault,
             unbooked: batch as u64 * per_fault,
+            lag: 0,
         }
     }
 
-    /// The credit that can be given so that the limit is crossed before `distance` units are really used. What was booked
-    /// before the mark and had not reached the counter when the look read it is taken off, except when so little is left
-    /// that every unit would report: then the report is late by what was in flight, at worst.
-    pub const fn credit(self, distance: u64) -> u64 {
-        let rest = distance.saturating_sub(self.unreported);
-        if rest > self.unbooked {
-            rest - self.unbooked
-        } else {
-            rest
+    /// Charges, as the node's figure shows them: a charge comes to it only when its page is used.
+    pub const fn node_charges(cpus: u32, lag: NodeLag) -> Self {
+        let charges = Self::charges(cpus);
+        Self {
+            unreported: charges.unreported,
+            unbooked: charges.unbooked + lag.in_stock(cpus),
+            lag: lag.held_back(cpus),
         }
+    }
+
+    /// Page faults, compared with the node's counters.
+    pub const fn node_faults(batch: u32, pages_per_fault: u32, cpus: u32, lag: NodeLag) -> Self {
+        let faults = Self::faults(batch, pages_per_fault, cpus);
+        Self {
+            unreported: faults.unreported,
+            unbooked: faults.unbooked,
+            lag: lag.held_back(cpus),
+        }
+    }
+
+    /// The credit that can be given so that the limit is crossed before `distance` units are really used. So near that this
+    /// would leave less than half, half of the distance: the looks come closer and closer together, and the last is late by
+    /// what was in flight, at worst.
+    pub const fn credit(self, distance: u64) -> u64 {
+        distance - margin(distance, self.unreported + self.unbooked)
     }
 
     /// How far ahead of the level the program has to report, by the same reasoning.
     pub const fn ahead(self, distance: u64) -> u32 {
-        if distance > self.unbooked && self.unbooked <= u32::MAX as u64 {
-            self.unbooked as u32
+        let ahead = margin(distance, self.unbooked + self.lag);
+        if ahead < u32::MAX as u64 {
+            ahead as u32
         } else {
-            0
+            u32::MAX
         }
     }
 }
 
-/// The sample period for page faults at `distance` pages from the nearest threshold: single faults as soon as a
-/// batch on every CPU, huge pages assumed, could reach it. Back to batches only at twice that, so that a workload
-/// that breathes around the line does not switch at every look.
-pub const fn fault_batch(distance: u64, pages_per_fault: u32, cpus: u32, current: u32) -> u32 {
-    let reach = FAULT_BATCH as u64 * pages_per_fault as u64 * cpus as u64;
-    let needed = if current == 1 {
-        reach.saturating_mul(2)
+/// `in_flight`, but no more than half of the distance.
+const fn margin(distance: u64, in_flight: u64) -> u64 {
+    if in_flight < distance / 2 {
+        in_flight
     } else {
-        reach
-    };
-    if distance <= needed { 1 } else { FAULT_BATCH }
+        distance / 2
+    }
+}
+
+/// The sample period for page faults at `distance` pages from the nearest threshold: so short that what the CPUs may bring
+/// in between two samples, huge pages assumed, is a small part of the distance. `compared`: the program has a counter to
+/// compare, and a look is due only when that comes near; without one every sample spends its worst case, and a look is due
+/// whenever that comes to the distance, so the period is shorter still. Longer periods come back only at twice the
+/// distance, so that a workload that breathes around a step does not switch at every look.
+pub const fn fault_batch(
+    distance: u64,
+    pages_per_fault: u32,
+    cpus: u32,
+    current: u32,
+    compared: bool,
+) -> u32 {
+    let part = if compared { 2 } else { 16 };
+    let mut batch = FAULT_BATCH;
+    while batch > 1 {
+        let reach = part * batch as u64 * pages_per_fault as u64 * cpus as u64;
+        let needed = if batch > current {
+            reach.saturating_mul(2)
+        } else {
+            reach
+        };
+        if distance > needed {
+            return batch;
+        }
+        batch /= 4;
+    }
+    1
 }
 
 #[cfg(test)]
@@ -220,23 +341,53 @@ mod tests {
     fn credit_leaves_room_for_what_is_in_flight() {
         let batch = 64 * 512 * 2;
         let faults = InFlight::faults(64, 512, 2);
-        assert_eq!(faults.credit(3 * batch), 3 * batch - 63 * 512 * 2 - batch);
+        assert_eq!(faults.credit(5 * batch), 5 * batch - 63 * 512 * 2 - batch);
         assert_eq!(faults.ahead(3 * batch), 64 * 512 * 2);
-        assert_eq!(faults.ahead(batch), 0);
-        assert_eq!(InFlight::faults(1, 512, 2).credit(10), 10);
-        assert_eq!(InFlight::charges(4).credit(256), 256);
-        assert_eq!(InFlight::charges(4).credit(257), 1);
-        assert_eq!(InFlight::charges(4).ahead(257), 256);
+        assert_eq!(InFlight::charges(4).credit(8192), 8192 - 4 * 512);
+        assert_eq!(InFlight::charges(4).ahead(8192), 4 * 512);
         assert_eq!(InFlight::one_by_one(2).credit(100), 98);
     }
 
     #[test]
-    fn faults_are_sampled_one_by_one_near_the_threshold() {
-        let reach = 64 * 512 * 2;
-        assert_eq!(fault_batch(reach + 1, 512, 2, FAULT_BATCH), FAULT_BATCH);
-        assert_eq!(fault_batch(reach, 512, 2, FAULT_BATCH), 1);
-        assert_eq!(fault_batch(2 * reach, 512, 2, 1), 1);
-        assert_eq!(fault_batch(2 * reach + 1, 512, 2, 1), FAULT_BATCH);
-        assert_eq!(fault_batch(reach, 1, 2, FAULT_BATCH), FAULT_BATCH);
+    fn near_the_line_half_of_the_distance_is_given() {
+        let faults = InFlight::faults(1, 512, 2);
+        let pairs = [10, 2, 1].map(|distance| (faults.credit(distance), faults.ahead(distance)));
+        assert_eq!(pairs, [(5, 5), (1, 1), (1, 0)]);
+    }
+
+    #[test]
+    fn on_the_node_stocks_are_in_flight_and_its_counters_lag() {
+        let lag = NodeLag {
+            stocks: 7,
+            threshold: 20,
+            numa_nodes: 2,
+        };
+        let charges = InFlight::node_charges(4, lag);
+        let stock = 7 * 64 * 4;
+        assert_eq!(charges.credit(1 << 20), (1 << 20) - 512 * 4 - stock);
+        assert_eq!(
+            charges.ahead(1 << 20),
+            512 * 4 + stock as u32 + 2 * 3 * 20 * 2 * 4
+        );
+        let faults = InFlight::node_faults(4, 512, 4, lag);
+        assert_eq!(
+            faults.credit(1 << 20),
+            InFlight::faults(4, 512, 4).credit(1 << 20)
+        );
+        assert_eq!(faults.ahead(1 << 20), 4 * 512 * 4 + 2 * 3 * 20 * 2 * 4);
+    }
+
+    #[test]
+    fn faults_are_sampled_more_often_the_nearer_the_threshold() {
+        let reach = 512 * 2;
+        let batch = |distance, current| fault_batch(distance, 512, 2, current, true);
+        assert_eq!(batch(2 * 64 * reach + 1, 64), 64);
+        assert_eq!(batch(2 * 64 * reach, 64), 16);
+        assert_eq!(batch(2 * 16 * reach, 16), 4);
+        assert_eq!(batch(2 * 4 * reach, 4), 1);
+        assert_eq!(batch(4 * 64 * reach, 16), 16, "not back so soon");
+        assert_eq!(batch(4 * 64 * reach + 1, 1), 64);
+        assert_eq!(fault_batch(16 * 64 * reach, 512, 2, 64, false), 16);
+        assert_eq!(fault_batch(16 * 64, 1, 1, 64, false), 16);
     }
 }

@@ -59,4 +59,14 @@ facts! {
     FOLIO_SIZE = UNKNOWN;
     FOLIO_SIZE_KIND = FolioSize::Unknown as u32;
     PAGES_PER_FAULT = WORST_FOLIO_PAGES;
+    CSS_NODE_INFO = UNKNOWN;
+    NODE_INFO_PGDAT = UNKNOWN;
+    PGDAT_STATS = UNKNOWN;
+    STAT_ANON = UNKNOWN;
+    STAT_FILE = UNKNOWN;
+    STAT_INACTIVE_FILE = UNKNOWN;
 }
+
+/// The address of `vm_node_stat`, 0 if kallsyms does not tell it.
+#[unsafe(no_mangle)]
+pub(crate) static NODE_STATS: Global<u64> = Global::new(0);

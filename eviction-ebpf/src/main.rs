@@ -11,6 +11,8 @@ mod hierarchy;
 #[cfg(target_arch = "bpf")]
 mod maps;
 #[cfg(target_arch = "bpf")]
+mod node;
+#[cfg(target_arch = "bpf")]
 mod observed;
 #[cfg(target_arch = "bpf")]
 mod programs;

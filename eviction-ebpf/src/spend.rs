@@ -11,6 +11,7 @@ use eviction_ebpf::{
 use crate::{
     hierarchy::{self, Css, NOT_READ, Owner},
     maps::{self, Crossing, SLOTS},
+    node,
 };
 
 /// Pages that somebody is getting.
@@ -93,7 +94,11 @@ unsafe fn charge_slot<C: EbpfContext>(
     };
     let mut usage = NOT_READ;
     if level != LEVEL_UNKNOWN {
-        usage = hierarchy::usage(scope_css);
+        usage = if scope == 0 {
+            node::working_set(css)
+        } else {
+            hierarchy::usage(scope_css)
+        };
         if usage != NOT_READ && !level_reached(usage, charge.charging, ahead.into(), level) {
             return;
         }

@@ -17,6 +17,8 @@ struct Shared {
     ahead: u64,
     /// The real counter that a look reads.
     usage: u64,
+    /// The same as the programs see it: without what CPUs hold back.
+    counted: u64,
     claims: HashSet<u64>,
     sent: Vec<u64>,
     events: usize,
@@ -39,6 +41,9 @@ struct Cpu {
     limit: Limit,
     /// How much more than it gets a charge books, as a hook that cannot tell does.
     overcount: u64,
+    /// How much it may hold back of the counter, and how much it does.
+    threshold: u64,
+    held: u64,
 }
 
 impl Cpu {
@@ -65,7 +70,7 @@ impl Cpu {
             }
             CpuStep::Compare => {
                 let silent = shared.level != LEVEL_UNKNOWN
-                    && !level_reached(shared.usage, units, shared.ahead, shared.level);
+                    && !level_reached(shared.counted, units, shared.ahead, shared.level);
                 if silent {
                     CpuStep::Charge
                 } else {
@@ -81,6 +86,10 @@ impl Cpu {
             }
             CpuStep::Charge => {
                 shared.usage += units;
+                self.held += units;
+                if self.held > self.threshold {
+                    shared.counted += std::mem::take(&mut self.held);
+                }
                 self.charges.pop();
                 CpuStep::Add
             }
@@ -149,7 +158,8 @@ impl User {
             }
             UserStep::Recheck => {
                 let spent = Limit::from_word(shared.limit).crossed(shared.spent);
-                let near = !self.levels || shared.usage + self.in_flight.unbooked >= THRESHOLD;
+                let unseen = self.in_flight.unbooked + self.in_flight.lag;
+                let near = !self.levels || shared.counted + unseen >= THRESHOLD;
                 if spent && near {
                     UserStep::Begin
                 } else {
@@ -176,7 +186,13 @@ struct World {
 }
 
 impl World {
-    fn new(charges: Vec<Vec<u64>>, returns: Vec<u64>, overcount: u64, levels: bool) -> Self {
+    fn new(
+        charges: Vec<Vec<u64>>,
+        returns: Vec<u64>,
+        overcount: u64,
+        levels: bool,
+        threshold: u64,
+    ) -> Self {
         let unbooked = charges
             .iter()
             .map(|list| list.iter().max().copied().unwrap_or(0))
@@ -184,6 +200,7 @@ impl World {
         let in_flight = InFlight {
             unreported: 0,
             unbooked,
+            lag: threshold * charges.len() as u64,
         };
         let shared = Shared {
             limit: Limit::DISARMED.word(),
@@ -196,6 +213,8 @@ impl World {
             spent: 0,
             limit: Limit::DISARMED,
             overcount,
+            threshold,
+            held: 0,
         };
         let user = User {
             step: UserStep::Begin,
@@ -217,8 +236,11 @@ impl World {
     fn step(&mut self, who: usize) -> bool {
         if who == RETURN {
             let returned = self.returns.pop();
-            // More than is in use cannot come back.
-            self.shared.usage = self.shared.usage.saturating_sub(returned.unwrap_or(0));
+            // More than is in use cannot come back, and what is held back cannot yet.
+            let shared = &mut self.shared;
+            let back = returned.unwrap_or(0).min(shared.counted);
+            shared.counted -= back;
+            shared.usage -= back;
             return returned.is_some();
         }
         match self.cpus.get_mut(who) {
@@ -252,14 +274,15 @@ proptest! {
         returns in returns(),
         levels: bool,
         overcount in 1_u64..4,
+        threshold in 0_u64..30,
         schedule in prop::collection::vec(0..=RETURN, 0..600),
     ) {
-        let mut world = World::new(charges, returns, overcount, levels);
+        let mut world = World::new(charges, returns, overcount, levels, threshold);
         for who in schedule {
             world.step(who);
         }
         world.settle();
-        let late = THRESHOLD + world.user.in_flight.unbooked;
+        let late = THRESHOLD + world.user.in_flight.unbooked + world.user.in_flight.lag;
         prop_assert!(world.user.noticed() || world.shared.usage < late, "usage {}", world.shared.usage);
         world.cpus[0].charges = vec![1; late.saturating_sub(world.shared.usage) as usize];
         world.settle();
@@ -273,7 +296,7 @@ proptest! {
         levels: bool,
         schedule in prop::collection::vec(0_usize..2, 0..200),
     ) {
-        let mut world = World::new(vec![charges], Vec::new(), 1, levels);
+        let mut world = World::new(vec![charges], Vec::new(), 1, levels, 0);
         for who in schedule {
             let whole_charge = if who == 0 { 6 } else { 1 };
             for _ in 0..whole_charge {
@@ -295,7 +318,7 @@ proptest! {
         overcount in 1_u64..4,
         schedule in prop::collection::vec(0..=RETURN, 0..600),
     ) {
-        let mut world = World::new(charges, returns, overcount, levels);
+        let mut world = World::new(charges, returns, overcount, levels, 0);
         for who in schedule {
             world.step(who);
         }
@@ -310,7 +333,7 @@ proptest! {
 /// already, and a credit that got it too would be too long by just that much.
 #[test]
 fn the_model_catches_a_return_that_is_credited() {
-    let mut world = World::new(vec![vec![200, 100, 150]], vec![100], 1, false);
+    let mut world = World::new(vec![vec![200, 100, 150]], vec![100], 1, false, 0);
     // 150 and 100 are used, 100 come back after the mark and before the look, and are credited too.
     for _ in 0..2 {
         while !matches!(world.cpus[0].step, CpuStep::Charge) {
@@ -335,7 +358,7 @@ fn the_model_catches_a_return_that_is_credited() {
 /// The order matters: arming first and reading the mark afterwards loses what is spent in between. The model sees it.
 #[test]
 fn the_model_catches_a_mark_that_is_read_after_the_look() {
-    let mut world = World::new(vec![vec![THRESHOLD]], Vec::new(), 1, false);
+    let mut world = World::new(vec![vec![THRESHOLD]], Vec::new(), 1, false, 0);
     world.user.step = UserStep::Look;
     world.step(1);
     while world.step(0) {}

@@ -13,8 +13,8 @@ use std::time::Duration;
 pub struct Distance {
     /// Bytes, inodes or tasks that may still be used before the line is crossed; 0 or less: it is.
     pub left: i64,
-    /// Group memory only: the group's usage in bytes at which the line is crossed, if the file pages
-    /// that do not count as used stay what they are. Lets the kernel side compare the real counter.
+    /// Memory only: bytes in use, by the kernel's own counter of the group or node, below which the line cannot be
+    /// crossed. Lets the kernel side compare that counter.
     pub level: Option<u64>,
 }
 
@@ -85,6 +85,9 @@ pub trait PressureSource {
 
     /// An event that has come already, without waiting.
     fn pending(&mut self) -> Option<PressureEvent>;
+
+    /// Follows what has changed in the machine. To be called now and then, before a look that no event asked for.
+    fn upkeep(&mut self);
 
     /// What each cgroup has used up on the watched file systems since it was first seen there.
     fn growth(&mut self) -> Growth;
@@ -183,8 +186,8 @@ pub struct OomMismatch {
 pub struct Look {
     pub taken: Timestamp,
     pub summary: Summary,
-    /// Bytes charged to the watched group: what the kernel's own counter said.
-    pub group_usage: u64,
+    /// Bytes by which the node's working set exceeds what the node's own counters say: cgroups are summed up lazily.
+    pub node_excess: u64,
 }
 
 /// Why a look failed; the adapter says it in its own words.
@@ -297,6 +300,20 @@ pub struct Started {
     pub sources: Vec<(&'static str, &'static str)>,
     /// What is not as good as it could be, each with its fix.
     pub notes: Vec<String>,
+    /// Each step that events could come from, best first within its family.
+    pub ladder: Vec<LadderStep>,
+}
+
+/// One of the ways to hear of a family's events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LadderStep {
+    pub family: &'static str,
+    /// The hook's name, or that of a notification.
+    pub name: &'static str,
+    /// At how many places the kernel is hooked for it; 0: it is not used.
+    pub places: usize,
+    /// Why not.
+    pub why_not: Option<String>,
 }
 
 impl Started {
@@ -324,6 +341,13 @@ pub enum Entry {
     Event {
         event: PressureEvent,
         received: Timestamp,
+    },
+    /// Every look, for whoever asks for them.
+    Look {
+        began: Timestamp,
+        wake: Wake,
+        /// Bytes, inodes or tasks left to each signal's nearest line.
+        left: [Option<i64>; Signal::ALL.len()],
     },
     Decision {
         id: u64,

@@ -165,6 +165,18 @@ pub mod global {
     pub const FOLIO_SIZE_KIND: &str = "FOLIO_SIZE_KIND";
     /// Pages that one fault may bring in: 512 unless transparent huge pages are off.
     pub const PAGES_PER_FAULT: &str = "PAGES_PER_FAULT";
+    /// Address of `vm_node_stat`, which counts all NUMA nodes together.
+    pub const NODE_STATS: &str = "NODE_STATS";
+    /// `mem_cgroup.nodeinfo[0]` minus `mem_cgroup.css`; set only where there is one NUMA node.
+    pub const CSS_NODE_INFO: &str = "CSS_NODE_INFO";
+    /// `mem_cgroup_per_node.lruvec.pgdat`
+    pub const NODE_INFO_PGDAT: &str = "NODE_INFO_PGDAT";
+    /// `pglist_data.vm_stat`
+    pub const PGDAT_STATS: &str = "PGDAT_STATS";
+    /// Offsets of the items `NR_ANON_MAPPED`, `NR_FILE_PAGES`, `NR_INACTIVE_FILE` among the node's counters.
+    pub const STAT_ANON: &str = "STAT_ANON";
+    pub const STAT_FILE: &str = "STAT_FILE";
+    pub const STAT_INACTIVE_FILE: &str = "STAT_INACTIVE_FILE";
     /// aya-log's level; 0 silences it, and the verifier then removes the logging code.
     pub const LOG_LEVEL: &str = "AYA_LOG_LEVEL";
 }

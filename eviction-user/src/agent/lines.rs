@@ -51,8 +51,18 @@ impl Lines {
             .filter_map(|t| distance::to_threshold(t, observation));
         let ahead = distances.clone().filter(|left| *left > 0).min();
         let left = ahead.or_else(|| distances.max())?;
-        let level = (signal == Signal::AllocatableMemoryAvailable)
-            .then(|| look.group_usage.checked_add_signed(left).unwrap_or(0));
+        // What counts as used at the line. Not more, even where not all that is charged counts: inactive file pages may go
+        // and others come in their place while the counter stands still.
+        let at_line = observation
+            .capacity
+            .saturating_sub(observation.available)
+            .saturating_add(left);
+        let level = match signal {
+            Signal::AllocatableMemoryAvailable => Some(at_line),
+            Signal::MemoryAvailable => Some(at_line.saturating_sub_unsigned(look.node_excess)),
+            _ => None,
+        };
+        let level = level.map(|level| u64::try_from(level).unwrap_or(0));
         Some(Distance { left, level })
     }
 }
@@ -85,11 +95,11 @@ mod tests {
         )
     }
 
-    fn look(group_usage: u64) -> Look {
+    fn look(node_excess: u64) -> Look {
         Look {
             taken: Timestamp::from_nanos(0),
             summary: Summary::default(),
-            group_usage,
+            node_excess,
         }
     }
 
@@ -107,15 +117,15 @@ mod tests {
         let found = lines
             .distance(
                 Signal::AllocatableMemoryAvailable,
-                &look(320 << 20),
+                &look(0),
                 &observed(200 * MIB),
             )
             .unwrap();
         assert_eq!(found.left, 72 * MIB + 1, "equal is not met");
         assert_eq!(
             found.level,
-            Some((392 << 20) + 1),
-            "of 320 MiB 8 are file pages that do not count: limit - threshold + those"
+            Some(((512 - 128) << 20) + 1),
+            "limit - threshold, whatever else is charged and does not count"
         );
         assert_eq!(
             lines.distance(Signal::MemoryAvailable, &look(0), &observed(200 * MIB)),
@@ -138,5 +148,25 @@ mod tests {
         );
         assert_eq!(left(64), 1);
         assert_eq!(left(63), -MIB + 1, "both are met: as far as the way back");
+    }
+
+    #[test]
+    fn the_node_s_level_is_lower_by_what_its_counters_miss() {
+        let limit = Limit::Quantity("128Mi".parse::<Quantity>().unwrap());
+        let lines = Lines::new(vec![Threshold::hard(Signal::MemoryAvailable, limit)]);
+        let observation = Observation {
+            available: 200 * MIB,
+            capacity: 512 * MIB,
+            time: None,
+        };
+        let observed = [(Signal::MemoryAvailable, observation)]
+            .into_iter()
+            .collect();
+        let level = |excess| {
+            let found = lines.distance(Signal::MemoryAvailable, &look(excess), &observed);
+            found.unwrap().level
+        };
+        assert_eq!(level(0), Some(((512 - 128) << 20) + 1));
+        assert_eq!(level(1 << 20), Some(((512 - 128 - 1) << 20) + 1));
     }
 }

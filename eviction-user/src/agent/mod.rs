@@ -2,6 +2,7 @@
 //! policy engine on a fresh reading.
 
 mod fast_thread;
+mod layered;
 mod lines;
 mod oom;
 mod pace;
@@ -11,6 +12,7 @@ mod stories;
 mod timer_only;
 
 pub use fast_thread::{Privileges, start};
+pub use layered::Layered;
 pub use lines::Lines;
 pub use pace::Pace;
 pub use run::{Agent, Settings};

@@ -27,6 +27,8 @@ impl PressureSource for TimerOnly {
         None
     }
 
+    fn upkeep(&mut self) {}
+
     fn growth(&mut self) -> Growth {
         Growth::default()
     }

@@ -1,6 +1,8 @@
 //! From the plan to running programs. Whatever fails is written down and the next rung is taken: this never fails as a
 //! whole, it may only end up with nothing attached.
 
+mod memory;
+
 use std::{path::PathBuf, sync::Arc};
 
 use aya::{
@@ -8,8 +10,9 @@ use aya::{
     maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf},
 };
 use eviction_ebpf::abi::{
-    DEVICE_SLOTS, DeviceKey, FORKS_SLOT, Growth, GrowthKey, Kind, MEMORY_SLOTS, Rung, Stall, names,
+    DEVICE_SLOTS, DeviceKey, FORKS_SLOT, Growth, GrowthKey, Kind, Rung, Stall, names,
 };
+use eviction_ebpf::credit::NodeLag;
 use nix::{
     errno::Errno,
     unistd::{SysconfVar, sysconf},
@@ -18,6 +21,7 @@ use nix::{
 use super::{
     bundle,
     climb::{climb, excluded},
+    counting::{Counting, Cpus},
     device::{kernel_device, user_device},
     facts::{Facts, Hierarchy},
     family::Family,
@@ -30,7 +34,7 @@ use super::{
     plan::Plan,
     report::{Report, chain},
     ring::{DropCounts, Drops, Events, RingError},
-    slots::{Counting, ShareError, SlotHandle, SlotMap, share},
+    slots::{ShareError, SlotHandle, SlotMap, share},
 };
 use crate::{
     model::Timestamp,
@@ -48,6 +52,8 @@ pub struct AttachOptions {
     pub bpf_log: bool,
     /// The running kernel's BTF, for fentry.
     pub btf: PathBuf,
+    /// Let the programs stay silent while the real counter shows room; off to measure what that spares.
+    pub compare: bool,
 }
 
 impl Default for AttachOptions {
@@ -57,6 +63,7 @@ impl Default for AttachOptions {
             allow: None,
             bpf_log: false,
             btf: VMLINUX_BTF.into(),
+            compare: true,
         }
     }
 }
@@ -106,7 +113,9 @@ struct Live {
     rings: Option<(RingBuf<MapData>, RingBuf<MapData>)>,
     log: Option<LogReader>,
     faults: Option<Arc<FaultSampling>>,
-    cpus: u32,
+    cpus: Cpus,
+    node_lag: NodeLag,
+    compares: bool,
     /// Programs and links; last, so that they go after what reads their maps.
     _ebpf: Ebpf,
 }
@@ -138,23 +147,6 @@ impl Attached {
 
     pub fn report(&self) -> &Report {
         &self.report
-    }
-
-    /// A slot for the node (`None`) or for the cgroup with this id in the memory hierarchy, its descendants included.
-    pub fn memory_slot(&mut self, scope: Option<u64>) -> Result<SlotHandle, SlotError> {
-        let hook = self.report.of(Family::Memory).attached.first().copied();
-        let (Some(live), Some(rung)) = (&self.live, hook) else {
-            return Err(SlotError::NoHook(Family::Memory));
-        };
-        let slot = live
-            .slots
-            .take(0..MEMORY_SLOTS, Kind::Memory, scope.unwrap_or(0), 0)
-            .ok_or(SlotError::Full(Family::Memory))?;
-        let counting = match (&live.faults, rung) {
-            (Some(sampling), Rung::PerfFaults) => Counting::Faults(Arc::clone(sampling)),
-            _ => Counting::Charges { cpus: live.cpus },
-        };
-        live.handle(slot, counting)
     }
 
     /// Whether the attached rungs of a family see this kind of file system. Tracepoints of inodes belong to one each.
@@ -190,7 +182,7 @@ impl Attached {
                 device: st_dev,
                 source,
             })?;
-        let cpus = live.cpus;
+        let cpus = live.cpus.clone();
         let counting = match kind {
             Kind::Bytes => Counting::Bytes { cpus },
             _ => Counting::OneByOne { cpus },
@@ -208,7 +200,7 @@ impl Attached {
             .slots
             .take(FORKS_SLOT..FORKS_SLOT + 1, Kind::Forks, 0, 0)
             .ok_or(SlotError::Full(Family::Pids))?;
-        live.handle(slot, Counting::OneByOne { cpus: live.cpus })
+        live.handle(slot, live.one_by_one())
     }
 
     /// The events; once. Must be called within a tokio runtime with I/O.
@@ -326,9 +318,17 @@ impl Live {
             )),
             log,
             faults: faults.map(sampling),
-            cpus: facts.cpus,
+            cpus: Cpus::new(facts.cpus),
+            node_lag: facts.node_lag(),
+            compares: options.compare,
             _ebpf: ebpf,
         })
+    }
+
+    fn one_by_one(&self) -> Counting {
+        Counting::OneByOne {
+            cpus: self.cpus.clone(),
+        }
     }
 
     fn handle(&self, slot: u32, counting: Counting) -> Result<SlotHandle, SlotError> {
@@ -344,7 +344,7 @@ impl Live {
 }
 
 fn load(facts: &Facts, options: &AttachOptions) -> Result<Ebpf, EbpfError> {
-    let mut globals = facts.offsets.globals();
+    let mut globals = facts.offsets.globals(facts.numa.nodes == 1);
     globals.push((names::global::PAGES_PER_FAULT, facts.pages_per_fault()));
     globals.push((
         names::global::MEMORY_ON_V1,
@@ -361,10 +361,12 @@ fn load(facts: &Facts, options: &AttachOptions) -> Result<Ebpf, EbpfError> {
     } else {
         0
     };
+    let node_stats = facts.node_stats.unwrap_or(0);
     let mut loader = EbpfLoader::new();
     for (name, value) in &globals {
         loader.override_global(name, value, true);
     }
+    loader.override_global(names::global::NODE_STATS, &node_stats, true);
     loader.override_global(names::global::LOG_LEVEL, &log_level, true);
     if !options.bpf_log
         && let Ok(Some(page)) = sysconf(SysconfVar::PAGE_SIZE)

@@ -255,13 +255,19 @@ fn missing(part: &Part, facts: &Facts) -> Option<Reason> {
             if let Some(detail) = facts.btf_error.clone() {
                 return Some(Reason::NoBtf { detail });
             }
+            if facts.copies.contains_key(function) {
+                return Some(Reason::Copied { function });
+            }
             (!facts.function(function).btf).then_some(Reason::NoFunction { function })
         }
         How::Kprobe | How::Kretprobe => {
             if !facts.kprobes {
                 return Some(Reason::NoKprobes);
             }
-            (!facts.function(function).symbol).then_some(Reason::NoFunction { function })
+            facts
+                .symbols_of(function)
+                .is_empty()
+                .then_some(Reason::NoFunction { function })
         }
         How::RawTracepoint => {
             let tracepoint = part.target;

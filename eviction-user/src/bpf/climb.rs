@@ -30,9 +30,10 @@ pub(super) fn climb(
         let mut leader_up = true;
         for rung in step.to_try().filter(allowed) {
             match hooks.attach(rung, facts) {
-                Ok(events) => {
-                    faults = faults.or(events);
+                Ok(hooked) => {
+                    faults = faults.or(hooked.faults);
                     report.attached.push(rung);
+                    report.places.insert(rung.name(), hooked.places);
                 }
                 Err(error) => {
                     report.failed.push(Failure {

@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    io::{BufRead, BufReader},
     path::{Path, PathBuf},
 };
 
@@ -13,7 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     object,
     offsets::{BtfError, KernelTypes, Offsets, VMLINUX_BTF},
+    symbols::Symbols,
 };
+use crate::sys::numa;
+use eviction_ebpf::credit::NodeLag;
 
 /// Functions that programs attach to.
 pub(super) const FUNCTIONS: [&str; 19] = [
@@ -92,6 +94,9 @@ pub struct Facts {
     pub btf_error: Option<String>,
     pub offsets: Offsets,
     pub functions: BTreeMap<String, Function>,
+    /// Specialised copies that the compiler made of them (`.isra`, `.constprop`), to be attached to as well.
+    #[serde(default)]
+    pub copies: BTreeMap<String, Vec<String>>,
     pub tracepoints: BTreeSet<String>,
     /// Whether the kernel was built with kprobes (their perf device exists).
     pub kprobes: bool,
@@ -103,6 +108,11 @@ pub struct Facts {
     pub huge_pages: HugePages,
     pub lockdown: Lockdown,
     pub capabilities: Capabilities,
+    #[serde(default)]
+    pub numa: numa::Facts,
+    /// The address of `vm_node_stat`; says where the kernel lies, so it is told to nobody.
+    #[serde(skip)]
+    pub node_stats: Option<u64>,
     /// Whether tracefs is mounted. Nothing here needs it; it helps when debugging.
     pub tracefs: bool,
 }
@@ -153,7 +163,7 @@ impl Facts {
     /// Never fails: what cannot be read is a fact, too.
     pub fn gather(options: &FactsOptions) -> Self {
         let types = KernelTypes::read(&options.btf);
-        let symbols = Symbols::read(&options.proc.join("kallsyms"));
+        let symbols = Symbols::read(&options.proc.join("kallsyms"), &wanted_symbols());
         let functions = FUNCTIONS
             .into_iter()
             .map(|name| (name.to_owned(), function(name, &types, &symbols)));
@@ -170,6 +180,7 @@ impl Facts {
                 .as_ref()
                 .map_or_else(|_| Offsets::default(), KernelTypes::offsets),
             functions: functions.collect(),
+            copies: symbols.copies.clone(),
             tracepoints: tracepoints.map(str::to_owned).collect(),
             kprobes: options.sys.join("bus/event_source/devices/kprobe").exists(),
             perf_event_paranoid: read(&options.proc.join("sys/kernel/perf_event_paranoid"))
@@ -181,6 +192,8 @@ impl Facts {
             lockdown: read(&options.sys.join("kernel/security/lockdown"))
                 .map_or(Lockdown::Unknown, |text| Lockdown::parse(&text)),
             capabilities: Capabilities::of_this_process(),
+            numa: numa::Facts::gather(&options.proc, &options.sys),
+            node_stats: symbols.node_stats,
             tracefs: options.sys.join("kernel/tracing/events").exists(),
         }
     }
@@ -189,8 +202,37 @@ impl Facts {
         self.functions.get(name).copied().unwrap_or_default()
     }
 
+    /// The symbols of a function: its own, and those of the copies that the compiler has made of it (user case 58).
+    pub(super) fn symbols_of(&self, function: &str) -> Vec<&str> {
+        let own = self.functions.get_key_value(function);
+        let own = own.filter(|(_, found)| found.symbol).map(|(name, _)| name);
+        let copies = self.copies.get(function).into_iter().flatten();
+        own.into_iter().chain(copies).map(String::as_str).collect()
+    }
+
     pub fn has_tracepoint(&self, name: &str) -> bool {
         self.tracepoints.contains(name)
+    }
+
+    /// How the programs get at the node's own counters, or why they cannot.
+    pub fn node_counters(&self) -> Result<&'static str, &'static str> {
+        if self.offsets.node.is_none() {
+            return Err("BTF does not tell where the node's counters are");
+        }
+        match (self.node_stats, self.numa.nodes) {
+            (Some(_), _) => Ok("read at vm_node_stat"),
+            (None, 1) => Ok("read through the cgroup's node"),
+            (None, _) => Err("kallsyms hides vm_node_stat, and there are several NUMA nodes"),
+        }
+    }
+
+    /// How far the node's counters may lag.
+    pub(super) fn node_lag(&self) -> NodeLag {
+        NodeLag {
+            stocks: self.offsets.node.as_ref().map_or(1, |node| node.stocks),
+            threshold: self.numa.held_back,
+            numa_nodes: self.numa.nodes,
+        }
     }
 
     /// Pages that one page fault may bring in.
@@ -211,7 +253,7 @@ fn read(path: &Path) -> Option<String> {
 
 fn function(name: &str, types: &Result<KernelTypes, BtfError>, symbols: &Symbols) -> Function {
     Function {
-        symbol: symbols.0.contains(name),
+        symbol: symbols.found.contains(name),
         btf: types.as_ref().is_ok_and(|types| types.has_function(name)),
     }
 }
@@ -219,36 +261,19 @@ fn function(name: &str, types: &Result<KernelTypes, BtfError>, symbols: &Symbols
 /// BTF knows the tracepoints that are built in; those of a module show by their iterator function (5.10 and later).
 fn tracepoint(name: &str, types: &Result<KernelTypes, BtfError>, symbols: &Symbols) -> bool {
     types.as_ref().is_ok_and(|types| types.has_tracepoint(name))
-        || symbols.0.contains(&iterator_of(name))
+        || symbols.found.contains(&iterator_of(name))
 }
 
 fn iterator_of(tracepoint: &str) -> String {
     format!("__traceiter_{tracepoint}")
 }
 
-/// Those of our symbols that kallsyms lists.
-struct Symbols(BTreeSet<String>);
-
-impl Symbols {
-    fn read(path: &Path) -> Self {
-        fs::File::open(path).map_or_else(
-            |_| Self(BTreeSet::new()),
-            |file| Self::parse(BufReader::new(file)),
-        )
-    }
-
-    fn parse(lines: impl BufRead) -> Self {
-        let wanted: BTreeSet<String> = FUNCTIONS
-            .into_iter()
-            .map(str::to_owned)
-            .chain(TRACEPOINTS.into_iter().map(iterator_of))
-            .collect();
-        let names = lines.lines().map_while(Result::ok).filter_map(|line| {
-            let name = line.split_whitespace().nth(2)?;
-            wanted.get(name).cloned()
-        });
-        Self(names.collect())
-    }
+fn wanted_symbols() -> BTreeSet<String> {
+    FUNCTIONS
+        .into_iter()
+        .map(str::to_owned)
+        .chain(TRACEPOINTS.into_iter().map(iterator_of))
+        .collect()
 }
 
 impl Hierarchy {
@@ -354,17 +379,6 @@ mod tests {
             Lockdown::Integrity
         );
         assert_eq!(Lockdown::parse("nonsense"), Lockdown::Unknown);
-    }
-
-    #[test]
-    fn symbols_are_found_in_kallsyms_with_and_without_a_module() {
-        let kallsyms = "0000000000000000 T page_counter_try_charge\n0000000000000000 t __traceiter_xfs_create\t[xfs]\n\
-                        0000000000000000 T page_counter_try_charge_more\n";
-        let symbols = Symbols::parse(kallsyms.as_bytes());
-        assert_eq!(
-            symbols.0.into_iter().collect::<Vec<_>>(),
-            ["__traceiter_xfs_create", "page_counter_try_charge"]
-        );
     }
 
     #[test]

@@ -26,6 +26,14 @@ pub(super) enum HookError {
     Faults(#[from] FaultError),
 }
 
+/// A rung that holds.
+pub(super) struct Hooked {
+    /// Perf events come back because their period is changed later. All other links live in the object.
+    pub(super) faults: Option<FaultEvents>,
+    /// At how many places it is attached.
+    pub(super) places: usize,
+}
+
 /// The object, and what attaching needs besides.
 pub(super) struct Hooks<'a> {
     ebpf: &'a mut Ebpf,
@@ -42,25 +50,30 @@ impl<'a> Hooks<'a> {
         }
     }
 
-    /// Attaches; perf events come back because their period is changed later. All other links live in the object.
-    pub(super) fn attach(
-        &mut self,
-        rung: Rung,
-        facts: &Facts,
-    ) -> Result<Option<FaultEvents>, HookError> {
+    pub(super) fn attach(&mut self, rung: Rung, facts: &Facts) -> Result<Hooked, HookError> {
         if rung == Rung::PerfFaults {
-            return self.faults().map(Some);
+            let faults = self.faults()?;
+            return Ok(Hooked {
+                places: faults.places(),
+                faults: Some(faults),
+            });
         }
         let parts = bundle::parts(rung, facts);
-        let attached = parts.iter().try_for_each(|part| self.part(part));
+        let attached = parts.iter().try_fold(0, |places, part| {
+            self.part(part, facts).map(|more| places + more)
+        });
         if attached.is_err() {
             // Half of a rung would count half of what happens.
             parts.iter().for_each(|part| self.take_back(part));
         }
-        attached.map(|()| None)
+        attached.map(|places| Hooked {
+            faults: None,
+            places,
+        })
     }
 
-    fn part(&mut self, part: &Part) -> Result<(), HookError> {
+    /// At how many places it is attached now.
+    fn part(&mut self, part: &Part, facts: &Facts) -> Result<usize, HookError> {
         let Part {
             how,
             program: name,
@@ -82,7 +95,11 @@ impl<'a> Hooks<'a> {
             How::Kprobe | How::Kretprobe => {
                 let program: &mut KProbe = self.program(name)?;
                 loaded(program.load())?;
-                program.attach(target, 0)?;
+                let symbols = facts.symbols_of(target);
+                for symbol in &symbols {
+                    program.attach(symbol, 0)?;
+                }
+                return Ok(symbols.len());
             }
             How::RawTracepoint => {
                 let program: &mut RawTracePoint = self.program(name)?;
@@ -90,7 +107,7 @@ impl<'a> Hooks<'a> {
                 program.attach(target)?;
             }
         }
-        Ok(())
+        Ok(1)
     }
 
     /// Unloads the program, its links with it, unless other rungs have a share in it.

@@ -8,6 +8,7 @@
 mod attach;
 mod bundle;
 mod climb;
+mod counting;
 mod device;
 mod disk_offsets;
 mod facts;
@@ -25,6 +26,7 @@ mod report;
 mod ring;
 mod run_stats;
 mod slots;
+mod symbols;
 mod vigil;
 
 pub use attach::{AttachOptions, Attached, SlotError};
@@ -36,10 +38,12 @@ pub use log::{LogError, LogReader};
 pub use object::BUILT;
 pub use observed::CgroupFeed;
 pub use observed_offsets::{CgroupOffsets, VictimOffsets};
-pub use offsets::{FolioOffsets, FolioSizeKind, InodeOffsets, MemcgOffsets, Offsets, TaskOffsets};
+pub use offsets::{
+    FolioOffsets, FolioSizeKind, InodeOffsets, MemcgOffsets, NodeOffsets, Offsets, TaskOffsets,
+};
 pub use plan::{Candidate, Plan, Reason, Step, plan};
 pub use pressure::{KernelEvents, OpenError, Wanted, WantedDevice};
-pub use report::{Exclusion, Failure, HookReport, Report};
+pub use report::{Exclusion, Failure, HookReport, Report, Standing};
 pub use ring::{DropCounts, Events, RingError};
 pub use run_stats::{ProgramRuns, RunStats};
 pub use slots::{Armed, Credit, Mark, ShareError, SlotHandle};

@@ -1,6 +1,8 @@
 //! Where things lie in this kernel's structures, read from BTF. aya-ebpf has no field relocations, so the programs get
 //! these numbers as globals. What BTF does not tell stays unknown, and the programs do without it.
 
+mod node;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -9,6 +11,8 @@ use std::{
 use btf_rs::{Btf, BtfType, Type};
 use eviction_ebpf::abi::{FolioSize, names::global};
 use serde::{Deserialize, Serialize};
+
+pub use node::NodeOffsets;
 
 use super::{
     disk_offsets,
@@ -43,6 +47,8 @@ pub struct Offsets {
     /// What the hooks of file systems need, by the global that takes it.
     #[serde(default)]
     pub disk: BTreeMap<String, u32>,
+    #[serde(default)]
+    pub node: Option<NodeOffsets>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -95,9 +101,12 @@ impl From<FolioSizeKind> for FolioSize {
 }
 
 impl Offsets {
-    /// The globals to set; those left out keep their default, "unknown".
-    pub fn globals(&self) -> Vec<(&'static str, u32)> {
+    /// The globals to set; those left out keep their default, "unknown". `one_node`: this machine has one NUMA node.
+    pub fn globals(&self, one_node: bool) -> Vec<(&'static str, u32)> {
         let mut globals = Vec::new();
+        if let Some(node) = &self.node {
+            globals.extend(node.globals(one_node));
+        }
         if let Some(memcg) = &self.memcg {
             globals.extend([
                 (global::CSS_CGROUP, memcg.css_cgroup),
@@ -182,6 +191,7 @@ impl KernelTypes {
             victim: self.victim(),
             cgroup: self.cgroup(),
             disk: disk_offsets::find(self),
+            node: self.node(),
         }
     }
 
@@ -378,7 +388,7 @@ mod tests {
 
     #[test]
     fn unknown_groups_set_no_global() {
-        assert!(Offsets::default().globals().is_empty());
+        assert!(Offsets::default().globals(true).is_empty());
         let task = Some(TaskOffsets {
             task_cgroups: 1,
             css_set_memory: 2,
@@ -388,7 +398,7 @@ mod tests {
                 task,
                 ..Offsets::default()
             }
-            .globals()
+            .globals(true)
             .is_empty()
         );
         let inode = Some(InodeOffsets {
@@ -399,7 +409,7 @@ mod tests {
             inode,
             ..Offsets::default()
         }
-        .globals();
+        .globals(true);
         assert_eq!(globals, [(global::INODE_SB, 40), (global::SB_DEV, 16)]);
     }
 

@@ -51,6 +51,7 @@ pub enum Reason {
     NoBtf { detail: String },
     NoFunction { function: &'static str },
     NoKprobes,
+    Copied { function: &'static str },
     ArgumentUnknown { function: &'static str },
     PerfForbidden { paranoid: i32 },
     NoTracepoint { tracepoint: &'static str },
@@ -77,6 +78,10 @@ impl fmt::Display for Reason {
             Self::NoKprobes => write!(
                 formatter,
                 "this kernel is built without kprobes (CONFIG_KPROBE_EVENTS)"
+            ),
+            Self::Copied { function } => write!(
+                formatter,
+                "the compiler has made copies of {function}, which fentry does not reach"
             ),
             Self::ArgumentUnknown { function } => {
                 write!(
@@ -425,6 +430,26 @@ mod tests {
             };
             assert_eq!(left.len(), expected, "{name}: {left:?}");
         }
+    }
+
+    const CHARGE: &str = "page_counter_try_charge";
+
+    #[test]
+    fn case_58_a_function_with_copies_is_probed_and_not_traced() {
+        let mut facts = recorded(GUESTS[1].1);
+        let copies = vec![format!("{CHARGE}.isra.0"), format!("{CHARGE}.constprop.1")];
+        facts.copies.insert(CHARGE.into(), copies.clone());
+        facts.functions.insert(CHARGE.into(), Function::default());
+        let plan = plan(&facts);
+        assert_eq!(
+            reasons(plan.ladder(Family::Memory)),
+            [Reason::Copied { function: CHARGE }]
+        );
+        assert_eq!(
+            names(plan.ladder(Family::Memory))[0],
+            "kprobe/page_counter_try_charge"
+        );
+        assert_eq!(facts.symbols_of(CHARGE), copies);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::{
         cgroup::{GroupMemoryReader, PAGE_SIZE},
         clock,
         filesystem::FileSystem,
+        meminfo::NodeCounters,
         mount::FsKind,
         trust::{self, Doubt},
     },
@@ -102,8 +103,9 @@ pub struct KernelEvents {
     attached: Attached,
     events: Events,
     slots: Vec<ArmedSlot>,
-    /// Reads the watched group's usage while arming, see [`SlotHandle::arm_checking`].
+    /// Read the counters that the programs compare while arming, see [`SlotHandle::arm_checking`].
     group: Option<GroupMemoryReader>,
+    node: Option<NodeCounters>,
     undecodable: u64,
     victims: Vec<OomVictim>,
 }
@@ -211,6 +213,7 @@ impl KernelEvents {
             attached,
             slots,
             group,
+            node: NodeCounters::open().ok(),
             undecodable: 0,
             victims: Vec::new(),
         })
@@ -293,10 +296,19 @@ impl PressureSource for KernelEvents {
         .max(1);
         let credit = Credit {
             units,
-            level: distance.level.map(|level| level / PAGE_SIZE),
+            level: distance
+                .level
+                .filter(|_| self.attached.compares())
+                .map(|level| level / PAGE_SIZE),
         };
-        let group = self.group.as_ref();
-        let usage_now = || group?.usage().ok().map(|bytes| bytes / PAGE_SIZE);
+        let (group, node) = (self.group.as_ref(), self.node.as_ref());
+        let usage_now = || {
+            let bytes = match nearest {
+                Signal::MemoryAvailable => node?.used(),
+                _ => group?.usage(),
+            };
+            Some(bytes.ok()? / PAGE_SIZE)
+        };
         let armed = slot.handle.arm_checking(slot.mark, credit, usage_now);
         slot.watch_over(signal, found);
         (armed == Armed::AlreadyCrossed).then(|| PressureEvent {
@@ -351,6 +363,12 @@ impl PressureSource for KernelEvents {
             }
         }
         None
+    }
+
+    fn upkeep(&mut self) {
+        if let Err(error) = self.attached.follow_cpus() {
+            tracing::warn!(%error, "page faults on a CPU that came online are not seen: looking on the heartbeat for them");
+        }
     }
 
     fn growth(&mut self) -> Growth {

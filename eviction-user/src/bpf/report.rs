@@ -6,7 +6,10 @@ use aya::programs::ProgramError;
 use eviction_ebpf::abi::Rung;
 use serde::{Serialize, Serializer};
 
-use super::{family::Family, plan::Reason};
+use super::{
+    family::Family,
+    plan::{Candidate, Reason},
+};
 
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize)]
 pub struct Report {
@@ -18,6 +21,7 @@ pub struct Report {
 
 static NOTHING: HookReport = HookReport {
     attached: Vec::new(),
+    places: BTreeMap::new(),
     failed: Vec::new(),
     excluded: Vec::new(),
 };
@@ -37,6 +41,8 @@ impl Report {
 pub struct HookReport {
     #[serde(serialize_with = "names")]
     pub attached: Vec<Rung>,
+    /// At how many places each is attached: a kprobe on every copy of its function, page faults on every CPU.
+    pub places: BTreeMap<&'static str, usize>,
     pub failed: Vec<Failure>,
     pub excluded: Vec<Exclusion>,
 }
@@ -59,7 +65,31 @@ pub struct Exclusion {
     pub reason: Reason,
 }
 
+/// How a rung stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing<'a> {
+    /// At so many places.
+    Used(usize),
+    Excluded(&'a Reason),
+    Failed(&'a str),
+    /// A better one is in use.
+    Spare,
+}
+
 impl HookReport {
+    pub fn standing<'a>(&'a self, candidate: &'a Candidate) -> Standing<'a> {
+        let rung = candidate.rung;
+        if self.attached.contains(&rung) {
+            return Standing::Used(self.places.get(rung.name()).copied().unwrap_or(1));
+        }
+        let failure = self.failed.iter().find(|failure| failure.rung == rung);
+        match (&candidate.excluded, failure) {
+            (Some(reason), _) => Standing::Excluded(reason),
+            (None, Some(failure)) => Standing::Failed(&failure.error),
+            (None, None) => Standing::Spare,
+        }
+    }
+
     /// The name of the rung in use, or `none`.
     pub fn source(&self) -> &'static str {
         self.attached.first().map_or("none", |rung| rung.name())
@@ -142,6 +172,7 @@ mod tests {
     fn a_report_is_json_with_stable_names() {
         let report = HookReport {
             attached: vec![Rung::PerfFaults, Rung::TraceFilemap],
+            places: [("perf/page-faults", 2)].into(),
             failed: vec![Failure {
                 rung: Rung::FentryCharge,
                 error: "no".into(),
@@ -154,6 +185,7 @@ mod tests {
         let json = serde_json::to_value(&report).unwrap();
         let expected = serde_json::json!({
             "attached": ["perf/page-faults", "raw_tp/mm_filemap_add_to_page_cache"],
+            "places": {"perf/page-faults": 2},
             "failed": [{"rung": "fentry/page_counter_try_charge", "error": "no"}],
             "excluded": [{"rung": "kprobe/page_counter_try_charge", "reason": "no-kprobes"}],
         });

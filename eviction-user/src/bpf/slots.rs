@@ -13,14 +13,14 @@ use std::{
 use aya::maps::{HashMap, MapData};
 use eviction_ebpf::{
     abi::{CLAIM_LAG, ClaimKey, Kind, SLOTS, Slot},
-    credit::{InFlight, LEVEL_UNKNOWN, Limit},
+    credit::{LEVEL_UNKNOWN, Limit},
 };
 use nix::{
     errno::Errno,
     sys::mman::{MapFlags, ProtFlags, mmap, munmap},
 };
 
-use super::faults::FaultSampling;
+use super::counting::Counting;
 
 /// The mapped slots.
 pub(super) struct SlotMap {
@@ -136,8 +136,8 @@ impl Mark {
 pub struct Credit {
     /// Pages, inodes, bytes or tasks to the nearest threshold.
     pub units: u64,
-    /// Pages in the scope's counter (`memory.current`, `memory.usage_in_bytes`) at which the threshold is met, so that the
-    /// kernel side can stay silent until then. Only for a slot with a scope.
+    /// Pages in the scope's counter (`memory.current`, `memory.usage_in_bytes`; the node: anon + file - inactive file) below
+    /// which the threshold cannot be met, so that the kernel side can stay silent until then.
     pub level: Option<u64>,
 }
 
@@ -147,22 +147,6 @@ pub enum Armed {
     Armed,
     /// It may have been used up during the look: look again now. (It is armed all the same; an event may come as well.)
     AlreadyCrossed,
-}
-
-/// How a slot's units are counted.
-pub(super) enum Counting {
-    Charges {
-        cpus: u32,
-    },
-    Faults(Arc<FaultSampling>),
-    /// Units that are seen one call per CPU at a time.
-    OneByOne {
-        cpus: u32,
-    },
-    /// Bytes of disk space.
-    Bytes {
-        cpus: u32,
-    },
 }
 
 /// One armable slot. Dropping it frees the slot.
@@ -229,42 +213,31 @@ impl SlotHandle {
     }
 
     /// Like [`Self::arm`]. Where hooks count the worst case (a fault may be a huge page), a credit looks used up long before
-    /// it is; with a level, `usage_now` (pages, one read of the counter) can then tell that nothing happened.
+    /// it is; with a level, `usage_now` (pages, read from the counter each time) can then tell that nothing happened.
     pub fn arm_checking(
         &mut self,
         mark: Mark,
         credit: Credit,
-        usage_now: impl FnOnce() -> Option<u64>,
+        usage_now: impl Fn() -> Option<u64>,
     ) -> Armed {
-        let (in_flight, look_again) = match &self.counting {
-            Counting::Charges { cpus } => (InFlight::charges(*cpus), false),
-            Counting::OneByOne { cpus } => (InFlight::one_by_one(*cpus), false),
-            Counting::Bytes { cpus } => (InFlight::bytes(*cpus), false),
-            Counting::Faults(sampling) => {
-                let sampling = sampling.settle(self.slot, credit.units);
-                (sampling.in_flight, sampling.look_again)
-            }
+        let below = |margin| {
+            let reached =
+                |level| usage_now().is_none_or(|usage: u64| usage.saturating_add(margin) >= level);
+            // Unless both the level and the usage are known, the level counts as reached.
+            !credit.level.is_none_or(reached)
         };
+        let settled = self.counting.settle(self.slot, credit.units, || below(0));
+        let in_flight = settled.in_flight;
         self.unreported = in_flight.unreported;
         let limit = Limit::armed(self.sequence, mark.spent, in_flight.credit(credit.units));
         self.sequence = limit.sequence();
-        self.publish(
-            limit,
-            mark,
-            credit.level.unwrap_or(LEVEL_UNKNOWN),
-            in_flight.ahead(credit.units),
-        );
+        let ahead = in_flight.ahead(credit.units);
+        self.publish(limit, mark, credit.level.unwrap_or(LEVEL_UNKNOWN), ahead);
         self.forget_old_claim(limit);
         // Whoever added before this saw an older limit; whoever adds after it sees this one.
         fence(Ordering::SeqCst);
         let used_up = limit.crossed(self.map.spent(self.slot).load(Ordering::SeqCst));
-        // Unless both the level and the usage are known, what looks used up counts as used up.
-        let reached = || {
-            credit.level.is_none_or(|level| {
-                usage_now().is_none_or(|usage| usage.saturating_add(in_flight.unbooked) >= level)
-            })
-        };
-        if look_again || (used_up && reached()) {
+        if settled.look_again || (used_up && !below(ahead.into())) {
             Armed::AlreadyCrossed
         } else {
             Armed::Armed
@@ -276,9 +249,7 @@ impl SlotHandle {
         self.map
             .limit(self.slot)
             .store(Limit::DISARMED.word(), Ordering::SeqCst);
-        if let Counting::Faults(sampling) = &self.counting {
-            sampling.settle(self.slot, u64::MAX);
-        }
+        self.counting.rest(self.slot);
     }
 
     /// The limit goes last: a program that sees it sees what belongs to it.

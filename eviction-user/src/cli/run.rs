@@ -2,7 +2,7 @@
 
 use super::host_args::{Host, HostArgs};
 use super::recording::{self, RecordingArgs};
-use super::source::{self, BpfArgs, EventsMode, KernelSource, Source};
+use super::source::{self, BpfArgs, EventsMode, KernelSource, Source, Target};
 use super::{Exit, Failure, place, stop};
 use crate::agent::{self, Agent, Lines, Privileges, Settings};
 use crate::host::{HostExecutor, HostInventory, Scan, Scanner};
@@ -10,7 +10,7 @@ use crate::policy::{Engine, EngineConfig};
 use crate::ports::{PressureSource, Started};
 use crate::record::Recorder;
 use crate::record::victims::{self, KeptVictim, VictimKeeper};
-use crate::sys::cgroup::{CgroupNames, ChangeFeed, GroupMemoryReader};
+use crate::sys::cgroup::{CgroupNames, ChangeFeed};
 use crate::telemetry::journal::ChannelJournal;
 use crate::telemetry::record::{self, Names, Output};
 use caps::{CapSet, Capability};
@@ -30,6 +30,9 @@ pub(super) struct RunArgs {
     /// Decide and say so, but kill nothing.
     #[arg(long)]
     dry_run: bool,
+    /// Print a record of every look, too.
+    #[arg(long)]
+    looks: bool,
     /// How the records are printed.
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
@@ -62,7 +65,11 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         root,
         ..
     } = host;
-    let group = GroupMemoryReader::open(&root, hierarchy.version).ok();
+    let target = Target {
+        wanted,
+        hierarchy: hierarchy.clone(),
+        group: root.clone(),
+    };
     let executor = HostExecutor::new(root, hierarchy.clone(), config.reclaim.clone())
         .map_err(|e| Failure::runtime(&e))?;
     let cgroups = CgroupNames::new(hierarchy);
@@ -76,6 +83,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         interval: config.interval,
         look_between: args.events != EventsMode::None,
         dry_run: args.dry_run,
+        tell_looks: args.looks,
     };
     let recording = recording::start(&args.recording, &engine, args.dry_run)?;
     let (recorder, writer) = recording.unzip();
@@ -91,7 +99,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     };
     let (events, options) = (args.events, args.bpf.options());
     serve(parts, feeds, move || {
-        source::open(events, &wanted, group, &options)
+        source::open(events, &target, &options)
     })?;
     // The journal went with the agent: what it still holds is printed, then the printer ends.
     let _ = printer.join();
@@ -159,6 +167,7 @@ fn serve(
         let _alive = alive;
         match open_source()? {
             Source::Timer(timer, how) => live(timer, how, parts, stopped).await,
+            Source::Notices(notices, how) => live(*notices, how, parts, stopped).await,
             Source::Kernel(kernel) => {
                 let KernelSource {
                     events,

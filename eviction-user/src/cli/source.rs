@@ -1,36 +1,41 @@
-//! Chooses what says "look now": the kernel side, or the timer.
+//! Chooses what says "look now": eBPF, the kernel's own notifications, or the timer.
 
 use super::{Exit, Failure};
-use crate::agent::TimerOnly;
+use crate::agent::{Layered, TimerOnly};
 use crate::bpf::{
     AttachOptions, Attached, CgroupFeed, Facts, FactsOptions, Family, HookReport, KernelEvents,
-    LogReader, Rung, Wanted, plan,
+    LogReader, Plan, Rung, Standing, Wanted, plan,
 };
-use crate::ports::Started;
-use crate::sys::cgroup::GroupMemoryReader;
+use crate::host::Notices;
+use crate::ports::{LadderStep, Started};
+use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum EventsMode {
-    /// eBPF events where the kernel allows them, else the timer.
+    /// eBPF events where the kernel allows them, else what it offers otherwise, else the timer.
     Auto,
     /// eBPF events, or do not start (exit code 3).
     Ebpf,
+    /// The kernel's own notifications (PSI, memory.events, cgroup v1 eventfds) and the timer, without eBPF.
+    Psi,
     /// The adaptive timer alone.
     Timer,
     /// Look at the monitoring interval only, as the kubelet does.
     None,
 }
 
-/// One of the two forms, and how it came to it.
+/// One of the three forms, and how it came to it.
 pub(super) enum Source {
     Kernel(Box<KernelSource>),
+    Notices(Box<Notices>, Started),
     Timer(TimerOnly, Started),
 }
 
 pub(super) struct KernelSource {
-    pub(super) events: KernelEvents,
+    /// Notifications speak for memory where no hook does.
+    pub(super) events: Layered<KernelEvents, Notices>,
     pub(super) how: Started,
     /// What the programs say, with `--bpf-log`.
     pub(super) log: Option<LogReader>,
@@ -38,29 +43,67 @@ pub(super) struct KernelSource {
     pub(super) cgroups: Option<CgroupFeed>,
 }
 
+/// What is to be watched.
+pub(super) struct Target {
+    pub(super) wanted: Wanted,
+    pub(super) hierarchy: Hierarchy,
+    pub(super) group: CgroupDir,
+}
+
 /// Attaches what the plan says. Must be called within a tokio runtime with I/O.
 pub(super) fn open(
     mode: EventsMode,
-    wanted: &Wanted,
-    group: Option<GroupMemoryReader>,
+    target: &Target,
     options: &AttachOptions,
 ) -> Result<Source, Failure> {
-    if matches!(mode, EventsMode::Timer | EventsMode::None) {
-        let name = if mode == EventsMode::Timer {
-            "timer"
-        } else {
-            "interval"
-        };
-        let notes = vec![format!("kernel events are switched off (--events {name})")];
-        return Ok(Source::Timer(
-            TimerOnly,
-            Started {
-                sources: sources(wanted, |_| name),
-                notes,
-            },
-        ));
+    let switched_off = |name| format!("kernel events are switched off (--events {name})");
+    match mode {
+        EventsMode::Auto | EventsMode::Ebpf => kernel(mode, target, options),
+        EventsMode::Psi => Ok(notices(target, vec![switched_off("psi")], Vec::new())),
+        EventsMode::Timer => Ok(timer(target, TIMER, switched_off(TIMER))),
+        EventsMode::None => Ok(timer(target, INTERVAL, switched_off("none"))),
     }
-    let mut attached = attach(&AttachOptions {
+}
+
+const TIMER: &str = "timer";
+const INTERVAL: &str = "interval";
+
+fn timer(target: &Target, name: &'static str, note: String) -> Source {
+    Source::Timer(
+        TimerOnly,
+        Started {
+            sources: sources(&target.wanted, |_| name),
+            notes: vec![note],
+            ladder: Vec::new(),
+        },
+    )
+}
+
+/// Without eBPF, or where it came to nothing, as `notes` and `ladder` say.
+fn notices(target: &Target, mut notes: Vec<String>, mut ladder: Vec<LadderStep>) -> Source {
+    let opened = Notices::open(&target.hierarchy, &target.group);
+    ladder.extend(steps_of(&opened));
+    notes.extend(
+        opened
+            .failures()
+            .map(|(name, why)| format!("{name} is not used: {why}")),
+    );
+    let best = opened.names().first().copied().unwrap_or(TIMER);
+    let sources = sources(&target.wanted, |family| match family {
+        Family::Memory => best,
+        _ => TIMER,
+    });
+    let how = Started {
+        sources,
+        notes,
+        ladder,
+    };
+    Source::Notices(Box::new(opened), how)
+}
+
+fn kernel(mode: EventsMode, target: &Target, options: &AttachOptions) -> Result<Source, Failure> {
+    let wanted = &target.wanted;
+    let (mut attached, plan) = attach_planned(&AttachOptions {
         families: Some(wanted.families_to_attach()),
         ..options.clone()
     });
@@ -72,7 +115,11 @@ pub(super) fn open(
             .iter()
             .map(|why| format!("no eBPF program could be loaded: {why}")),
     );
-    let found = sources(wanted, |family| {
+    let mut ladder = Vec::new();
+    for family in wanted.families() {
+        ladder.extend(rungs_of(family, &plan, report.of(family)));
+    }
+    let mut found = sources(wanted, |family| {
         hook_source(family, report.of(family), &mut notes)
     });
     if found.iter().any(|(_, source)| *source == TIMER) {
@@ -89,16 +136,30 @@ pub(super) fn open(
     }
     let nothing = found.iter().all(|(_, source)| *source == TIMER)
         && !report.of(Family::Observations).is_attached();
-    let how = Started {
-        sources: found,
-        notes,
-    };
     if nothing {
-        return Ok(Source::Timer(TimerOnly, how));
+        return Ok(notices(target, notes, ladder));
+    }
+    let second = if report.of(Family::Memory).is_attached() {
+        Notices::none()
+    } else {
+        Notices::open(&target.hierarchy, &target.group)
+    };
+    ladder.extend(steps_of(&second));
+    for (family, source) in &mut found {
+        if *family == Family::Memory.name() && *source == TIMER {
+            *source = second.names().first().copied().unwrap_or(TIMER);
+        }
     }
     let log = attached.log_reader();
     let cgroups = attached.take_cgroups();
-    let events = KernelEvents::open(attached, wanted, group).map_err(|e| Failure::runtime(&e))?;
+    let group = GroupMemoryReader::open(&target.group, target.hierarchy.version).ok();
+    let first = KernelEvents::open(attached, wanted, group).map_err(|e| Failure::runtime(&e))?;
+    let events = Layered { first, second };
+    let how = Started {
+        sources: found,
+        notes,
+        ladder,
+    };
     let kernel = KernelSource {
         events,
         how,
@@ -108,7 +169,43 @@ pub(super) fn open(
     Ok(Source::Kernel(Box::new(kernel)))
 }
 
-const TIMER: &str = "timer";
+/// The rungs of a family's ladder, best first.
+fn rungs_of(family: Family, plan: &Plan, report: &HookReport) -> Vec<LadderStep> {
+    let candidates = plan.ladder(family).iter().flat_map(|step| &step.rungs);
+    candidates
+        .map(|candidate| {
+            let (places, why_not) = match report.standing(candidate) {
+                Standing::Used(places) => (places, None),
+                Standing::Excluded(reason) => (0, Some(reason.to_string())),
+                Standing::Failed(error) => (0, Some(error.to_owned())),
+                Standing::Spare => (0, Some("a better one is in use".to_owned())),
+            };
+            LadderStep {
+                family: family.name(),
+                name: candidate.rung.name(),
+                places,
+                why_not,
+            }
+        })
+        .collect()
+}
+
+fn steps_of(notices: &Notices) -> Vec<LadderStep> {
+    let family = Family::Memory.name();
+    let used = notices.names().into_iter().map(|name| LadderStep {
+        family,
+        name,
+        places: 1,
+        why_not: None,
+    });
+    let failed = notices.failures().map(|(name, why)| LadderStep {
+        family,
+        name,
+        places: 0,
+        why_not: Some(why),
+    });
+    used.chain(failed).collect()
+}
 
 /// The source of each family that is wanted.
 fn sources(
@@ -133,6 +230,9 @@ pub(super) struct BpfArgs {
     /// Read the kernel's types from this file instead of /sys/kernel/btf/vmlinux.
     #[arg(long, value_name = "FILE")]
     btf: Option<PathBuf>,
+    /// Look whenever a credit is used up, without comparing the real counter first (to measure what that spares).
+    #[arg(long, hide = true)]
+    no_compare: bool,
 }
 
 fn rung(name: &str) -> Result<Rung, String> {
@@ -145,6 +245,7 @@ impl BpfArgs {
     pub(super) fn options(&self) -> AttachOptions {
         let mut options = AttachOptions {
             bpf_log: self.bpf_log,
+            compare: !self.no_compare,
             ..AttachOptions::default()
         };
         options.allow = (!self.rungs.is_empty()).then(|| self.rungs.clone());
@@ -157,8 +258,13 @@ impl BpfArgs {
 
 /// Gathers the facts of this kernel, and attaches what they allow.
 pub(super) fn attach(options: &AttachOptions) -> Attached {
+    attach_planned(options).0
+}
+
+fn attach_planned(options: &AttachOptions) -> (Attached, Plan) {
     let facts = gather(options);
-    Attached::attach(&facts, &plan(&facts), options)
+    let plan = plan(&facts);
+    (Attached::attach(&facts, &plan, options), plan)
 }
 
 pub(super) fn gather(options: &AttachOptions) -> Facts {

@@ -83,7 +83,7 @@ impl HostInventory {
             look: Look {
                 taken: Timestamp::from_nanos(0),
                 summary,
-                group_usage: 0,
+                node_excess: 0,
             },
             members: Vec::new(),
             root,
@@ -151,7 +151,7 @@ impl Inventory for HostInventory {
         let node = self.node.read().map_err(failed)?;
         let group = self.group.read().map_err(failed)?;
         self.look.taken = now;
-        self.look.group_usage = group.usage;
+        self.look.node_excess = node.working_set.saturating_sub(node.counted);
         self.look.summary.memory = Some(MemoryStats {
             time: Some(now),
             available: Some(node.available()),

@@ -130,7 +130,7 @@ pub enum Note {
 }
 
 impl Note {
-    /// `None` for what the engine said: its actions are recorded whole.
+    /// `None` for what the engine said, whose actions are recorded whole, and for looks, whose figures are.
     pub fn of(entry: &Entry) -> Option<Self> {
         Some(match entry {
             Entry::Started { at, how } => Self::Started {
@@ -260,7 +260,7 @@ impl Note {
                 seen: mismatch.seen,
             },
             Entry::RecordsDropped { count } => Self::JournalDropped { count: *count },
-            Entry::NoCandidate { .. } | Entry::Engine { .. } => return None,
+            Entry::NoCandidate { .. } | Entry::Engine { .. } | Entry::Look { .. } => return None,
         })
     }
 }

@@ -2,6 +2,7 @@
 //! cgroup's working set. Neither MemFree nor MemAvailable.
 
 use super::cgroup::{FilePages, Hierarchy, Version, parse};
+use super::meminfo::{self, Meminfo};
 use super::reader::{ReadError, Reader};
 use std::path::Path;
 
@@ -13,6 +14,9 @@ pub struct NodeMemory {
     /// File pages that the working set counts although they could be dropped at once.
     pub reclaimable_cache: u64,
     pub swap_free: u64,
+    /// The working set by the node's own counters, which the kernel side compares. They are fresher than the root cgroup's
+    /// figure, and nearly the same.
+    pub counted: u64,
 }
 
 impl NodeMemory {
@@ -47,11 +51,7 @@ impl NodeMemoryReader {
     }
 
     pub fn read(&self) -> Result<NodeMemory, ReadError> {
-        let (total, swap_free) = self.meminfo.read("has no MemTotal line", |content| {
-            // Without CONFIG_SWAP there is none, and no line for it.
-            let swap_free = meminfo_bytes(content, "SwapFree:").unwrap_or(0);
-            Some((meminfo_bytes(content, "MemTotal:")?, swap_free))
-        })?;
+        let meminfo = self.meminfo.read(meminfo::LINES, Meminfo::parse)?;
         let (usage, pages) = match &self.usage {
             Some(usage) => (
                 usage.read("expected one number", parse::single)?,
@@ -64,10 +64,11 @@ impl NodeMemoryReader {
                 .read("lacks anon, file or inactive_file", v2_root_usage)?,
         };
         Ok(NodeMemory {
-            total,
+            total: meminfo.total,
             working_set: usage.saturating_sub(pages.inactive),
             reclaimable_cache: pages.reclaimable(),
-            swap_free,
+            swap_free: meminfo.swap_free,
+            counted: meminfo.counted,
         })
     }
 }
@@ -79,20 +80,6 @@ fn v2_root_usage(content: &[u8]) -> Option<(u64, FilePages)> {
         value("anon")?.checked_add(value("file")?)?,
         FilePages::parse(content, Version::V2)?,
     ))
-}
-
-/// A line of /proc/meminfo, which is written in KiB.
-fn meminfo_bytes(content: &[u8], key: &str) -> Option<u64> {
-    let line = content
-        .split(|&b| b == b'\n')
-        .find_map(|line| line.strip_prefix(key.as_bytes()))?;
-    let number = line.trim_ascii().strip_suffix(b" kB")?;
-    std::str::from_utf8(number)
-        .ok()?
-        .trim()
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -124,13 +111,5 @@ mod tests {
         let read = NodeMemoryReader::open(&hierarchy).unwrap().read().unwrap();
         assert_eq!(read.working_set, 1_048_576);
         assert_eq!(read.available(), read.total - 1_048_576);
-    }
-
-    #[test]
-    fn meminfo_is_in_kib() {
-        let meminfo = b"MemTotal:       24654096 kB\nSwapTotal:  9 kB\nSwapFree:  4 kB\n";
-        assert_eq!(meminfo_bytes(meminfo, "MemTotal:"), Some(24_654_096 * 1024));
-        assert_eq!(meminfo_bytes(meminfo, "SwapFree:"), Some(4_096));
-        assert_eq!(meminfo_bytes(b"MemFree:  1 kB\n", "MemTotal:"), None);
     }
 }

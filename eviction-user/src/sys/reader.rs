@@ -53,6 +53,11 @@ impl Reader {
         Self { file, path }
     }
 
+    /// For what else can be done with the open file.
+    pub fn into_file(self) -> File {
+        self.file
+    }
+
     /// Hands the present content to `parse`, which returns `None` for what it cannot understand.
     pub fn read<T>(
         &self,

@@ -65,18 +65,48 @@ fn case_16_a_group_counts_what_it_uses_without_inactive_file_pages() {
 
 #[test]
 fn case_16_the_node_is_anon_and_file_on_v2_and_the_root_usage_on_v1() {
-    for (name, version, total, working_set, reclaimable_cache) in [
-        ("v2-5.10", Version::V2, 1_026_248_704, 2_433_024, 0),
-        ("v2-6.12", Version::V2, 1_013_641_216, 2_387_968, 0),
-        ("v2-7.3", Version::V2, 1_007_714_304, 2_375_680, 0),
-        ("v1-6.1", Version::V1, 1_019_244_544, 2_756_608, 172_032),
-    ] {
+    let nodes = [
+        (
+            "v2-5.10",
+            Version::V2,
+            1_026_248_704,
+            2_433_024,
+            0,
+            2_482_176,
+        ),
+        (
+            "v2-6.12",
+            Version::V2,
+            1_013_641_216,
+            2_387_968,
+            0,
+            2_351_104,
+        ),
+        (
+            "v2-7.3",
+            Version::V2,
+            1_007_714_304,
+            2_375_680,
+            0,
+            2_342_912,
+        ),
+        (
+            "v1-6.1",
+            Version::V1,
+            1_019_244_544,
+            2_756_608,
+            172_032,
+            2_686_976,
+        ),
+    ];
+    for (name, version, total, working_set, reclaimable_cache, counted) in nodes {
         let read = node(name, version);
         let expected = NodeMemory {
             total,
             working_set,
             reclaimable_cache,
             swap_free: 0,
+            counted,
         };
         assert_eq!(read, expected, "{name}");
         assert_eq!(read.available(), total - working_set, "{name}");

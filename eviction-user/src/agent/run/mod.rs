@@ -35,6 +35,8 @@ pub struct Settings {
     /// Look between the cycles too: on the heartbeat, or on the timer where no event comes.
     pub look_between: bool,
     pub dry_run: bool,
+    /// Tell of every look.
+    pub tell_looks: bool,
 }
 
 pub struct Agent<S, I, X, J> {
@@ -172,6 +174,11 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         let gone = self.follow_removals();
         let wake = if gone { Wake::VictimGone } else { wake };
         let reclaimed = self.executor.reclaimed();
+        // Not on the way from an event to its kill.
+        if !matches!(wake, Wake::Event(_)) {
+            self.source.upkeep();
+        }
+        let began = clock::now();
         self.source.mark();
         let (taken, newly_met, second) = match self.inventory.look() {
             Ok(look) => {
@@ -205,6 +212,11 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         if let (true, Wake::Event(event)) = (newly_met, wake) {
             let received = self.received;
             self.tell(Entry::Event { event, received });
+        }
+        if self.settings.tell_looks {
+            let left = self.distances.map(|distance| Some(distance?.left));
+            // Not for the recorder: what the engine was told is in there already.
+            self.journal.record(Entry::Look { began, wake, left });
         }
         if let Some(report) = reclaimed {
             self.reclaimed(report, second, taken);

@@ -118,7 +118,7 @@ impl Shared {
         let look = Look {
             taken: clock::now(),
             summary: Summary::default(),
-            group_usage: 0,
+            node_excess: 0,
         };
         let inventory = FakeInventory {
             node: self.clone(),
@@ -139,6 +139,7 @@ impl Shared {
         let how = Started {
             sources: vec![("memory", "fake")],
             notes: Vec::new(),
+            ladder: Vec::new(),
         };
         agent.run(how, stop).await;
     }
@@ -172,6 +173,7 @@ fn settings() -> Settings {
         interval: Duration::from_secs(10),
         look_between: true,
         dry_run: false,
+        tell_looks: false,
     }
 }
 
@@ -355,6 +357,8 @@ impl PressureSource for Shared {
     fn pending(&mut self) -> Option<PressureEvent> {
         self.0.borrow_mut().event.take()
     }
+
+    fn upkeep(&mut self) {}
 
     fn growth(&mut self) -> Growth {
         Growth::default()

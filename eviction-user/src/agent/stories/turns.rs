@@ -9,7 +9,8 @@ async fn a_calm_node_loses_nobody_and_is_armed_with_its_distance() {
     node.run(settings(), |_| {}).await;
     assert!(node.0.borrow().killed.is_empty());
     let left = i64::try_from(400 * MIB).unwrap() + 1;
-    assert_eq!(node.0.borrow().armed[0], Distance { left, level: None });
+    let level = Some(900 * MIB + 1);
+    assert_eq!(node.0.borrow().armed[0], Distance { left, level });
 }
 
 /// User case 3: notified in time, decided on old data.

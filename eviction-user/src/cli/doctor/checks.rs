@@ -1,8 +1,10 @@
 //! The examination itself: every check is a fact with its fix.
 
-use super::Findings;
 use super::signals::{FsArgs, signals};
-use crate::bpf::{AttachOptions, Attached, Family, HookReport, Lockdown, Reason, Step, plan};
+use super::{Findings, without_ebpf};
+use crate::bpf::{
+    AttachOptions, Attached, Family, HookReport, Lockdown, Reason, Standing, Step, plan,
+};
 use crate::cli::source;
 use crate::sys::cgroup::{CgroupDir, Hierarchy, Version};
 use crate::sys::pidfd;
@@ -58,6 +60,13 @@ pub(super) fn examine(options: &AttachOptions, paths: &FsArgs) -> Findings {
     for family in Family::ALL {
         let area = events_of(family);
         checks.extend(hook(area, plan.ladder(family), report.of(family)));
+        if family == Family::Memory {
+            checks.extend(without_ebpf::below_the_hooks(
+                area,
+                report.of(family),
+                &facts,
+            ));
+        }
     }
     checks.push(lockdown(facts.lockdown));
     checks.extend(kill());
@@ -92,21 +101,21 @@ fn hook(area: &'static str, ladder: &[Step], report: &HookReport) -> Vec<Check> 
     let rungs = ladder.iter().flat_map(|step| &step.rungs);
     rungs
         .map(|candidate| {
-            let rung = candidate.rung;
-            let failure = report.failed.iter().find(|failure| failure.rung == rung);
-            let (state, detail, fix) = if report.attached.contains(&rung) {
-                (State::Used, "attached".to_owned(), None)
-            } else if let Some(reason) = &candidate.excluded {
-                let privilege = matches!(reason, Reason::NoPrivilege | Reason::PerfForbidden { .. });
-                let state = if privilege { State::NoPrivilege } else { State::Absent };
-                (state, reason.to_string(), fix_of(reason))
-            } else if let Some(failure) = failure {
-                let fix = "the next rung does its job; nothing to be done unless this kernel can be replaced";
-                (State::Absent, failure.error.clone(), Some(fix.to_owned()))
-            } else {
-                (State::Spare, "not needed: a better one is in use".to_owned(), None)
+            let (state, detail, fix) = match report.standing(candidate) {
+                Standing::Used(1) => (State::Used, "attached".to_owned(), None),
+                Standing::Used(places) => (State::Used, format!("attached at {places} places"), None),
+                Standing::Excluded(reason) => {
+                    let privilege = matches!(reason, Reason::NoPrivilege | Reason::PerfForbidden { .. });
+                    let state = if privilege { State::NoPrivilege } else { State::Absent };
+                    (state, reason.to_string(), fix_of(reason))
+                }
+                Standing::Failed(error) => {
+                    let fix = "the next rung does its job; nothing to be done unless this kernel can be replaced";
+                    (State::Absent, error.to_owned(), Some(fix.to_owned()))
+                }
+                Standing::Spare => (State::Spare, "not needed: a better one is in use".to_owned(), None),
             };
-            Check { area, item: rung.name().to_owned(), state, detail, fix }
+            Check { area, item: candidate.rung.name().to_owned(), state, detail, fix }
         })
         .collect()
 }
@@ -126,7 +135,9 @@ fn fix_of(reason: &Reason) -> Option<String> {
         }
         Reason::Locked => "boot with lockdown=integrity",
         Reason::LayoutUnknown { .. } => "use a kernel with CONFIG_DEBUG_INFO_BTF_MODULES",
-        Reason::NoFunction { .. } | Reason::ArgumentUnknown { .. } => return None,
+        Reason::NoFunction { .. } | Reason::ArgumentUnknown { .. } | Reason::Copied { .. } => {
+            return None;
+        }
     };
     Some(fix.to_owned())
 }

@@ -4,6 +4,7 @@
 mod checks;
 mod print;
 mod signals;
+mod without_ebpf;
 
 use super::source::BpfArgs;
 use super::{Exit, Failure};

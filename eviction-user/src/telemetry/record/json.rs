@@ -1,8 +1,8 @@
 //! Records for programs. All records of one eviction carry the same id.
 
 use super::{Names, event_to, micros, millis, record_id, request, state_kind, wall_clock, why_not};
-use crate::model::{Action, EvictionCause, Outcome, Ranking, Timestamp};
-use crate::ports::Entry;
+use crate::model::{Action, EvictionCause, Outcome, Ranking, Signal, Timestamp};
+use crate::ports::{Entry, LadderStep};
 use crate::sys::clock;
 use crate::telemetry::disk_rows::DiskRow;
 use serde_json::{Value, json};
@@ -18,7 +18,18 @@ pub(super) fn object(entry: &Entry, names: &mut Names) -> Value {
             "inodes": how.source("inodes"),
             "sources": how.sources.iter().copied().collect::<BTreeMap<_, _>>(),
             "notes": how.notes,
+            "ladder": how.ladder.iter().map(ladder_step).collect::<Vec<_>>(),
         }),
+        Entry::Look { began, wake, left } => {
+            let left = Signal::ALL
+                .into_iter()
+                .filter_map(|signal| Some((signal.name(), left[signal.index()]?)))
+                .collect::<std::collections::BTreeMap<_, _>>();
+            json!({
+                "record": "look", "t_ns": began.as_nanos(), "time": wall_clock(*began),
+                "source": wake.name(), "left": left,
+            })
+        }
         Entry::Event { event, received } => json!({
             "record": "event",
             "t_ns": event.time.as_nanos(),
@@ -178,6 +189,11 @@ pub(super) fn object(entry: &Entry, names: &mut Names) -> Value {
         }),
         Entry::RecordsDropped { count } => json!({"record": "records-dropped", "count": count}),
     }
+}
+
+/// One way to hear of events: whether it is used, at how many places, or why not.
+fn ladder_step(step: &LadderStep) -> Value {
+    json!({"family": step.family, "name": step.name, "places": step.places, "why_not": step.why_not})
 }
 
 /// What else the engine says beside evictions.

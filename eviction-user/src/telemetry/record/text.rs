@@ -29,6 +29,17 @@ pub(super) fn line(entry: &Entry, names: &mut Names) -> String {
             }
             at_time(*at, "started", said)
         }
+        Entry::Look { began, wake, left } => {
+            let left = Signal::ALL
+                .into_iter()
+                .filter_map(|signal| Some(format!("{} {}", signal.name(), left[signal.index()]?)));
+            let said = format!(
+                "by {}; left: {}",
+                wake.name(),
+                left.collect::<Vec<_>>().join(", ")
+            );
+            at_time(*began, "look", said)
+        }
         Entry::Event { event, received } => {
             at_time(event.time, "event", event_text(event, *received, names))
         }
