@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use xtask::setup::GUEST_KERNELS;
+use xtask::soak::Soak;
 use xtask::suites::SUITES;
 use xtask::vm::CgroupVersion;
 
@@ -45,6 +46,8 @@ pub(crate) enum Command {
         #[arg(long, value_enum, default_value = "text")]
         output: Output,
     },
+    /// Cross memory lines at random in the guests, hundreds of times: no crossing may be missed
+    Soak(SoakArgs),
     /// Boot a guest kernel with the built binary in it and run a command there
     #[command(
         after_help = "The guest is a busybox with `eviction` on its PATH. The command's exit code becomes ours; files it leaves in\n\
@@ -79,6 +82,29 @@ pub(crate) struct TestArgs {
     /// Only tests with this in their names
     #[arg(last = true, value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SoakArgs {
+    /// Only this kernel series
+    #[arg(long, value_name = "SERIES", value_parser = PossibleValuesParser::new(GUEST_KERNELS.map(|kernel| kernel.series)))]
+    kernel: Option<String>,
+    /// How often each line is crossed on each machine
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    crossings: u32,
+    /// Where the random choices begin
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+}
+
+impl From<SoakArgs> for Soak {
+    fn from(args: SoakArgs) -> Self {
+        Self {
+            kernel: args.kernel,
+            crossings: args.crossings,
+            seed: args.seed,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@
 //! - [`build`] makes the static binaries
 //! - [`check`] reads the sources: formatting, lints, layers, sizes
 //! - [`suites`] runs the test suites and counts
+//! - [`soak`] is the long form of what the suites run for a short while
 //! - [`vm`] boots a guest kernel and runs a command in it
 //! - [`mutants`] proves that the tests of the policy can fail
 
@@ -15,6 +16,7 @@ pub mod demo;
 pub mod mutants;
 pub mod process;
 pub mod setup;
+pub mod soak;
 pub mod suites;
 pub mod vm;
 pub mod workspace;

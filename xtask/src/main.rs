@@ -10,7 +10,7 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use xtask::workspace::Workspace;
-use xtask::{build, check, demo, mutants, setup, suites};
+use xtask::{build, check, demo, mutants, setup, soak, suites};
 
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
@@ -32,6 +32,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Test(args) => return suites::run(&workspace, &args.suites, &args.filter),
         Command::Mutants { filter } => return mutants::run(&workspace, &filter),
         Command::Demo { output } => return demo::run(&workspace, output.name()),
+        Command::Soak(args) => return soak::run(&workspace, &args.into()),
         Command::Vm(args) => return guest::run(&workspace, args),
     }
     Ok(ExitCode::SUCCESS)

@@ -1,7 +1,7 @@
 //! A workload for tests and the demo: joins a cgroup, then uses up memory or inodes.
 
 use clap::{Parser, Subcommand};
-use eviction_tests::load::{Progress, hog, hold, make_inodes, read_again};
+use eviction_tests::load::{Progress, hog, hold, make_inodes, read_again, worker};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ struct Args {
     cgroup: Vec<PathBuf>,
     /// File of the shared progress page.
     #[arg(long)]
-    progress: PathBuf,
+    progress: Option<PathBuf>,
     /// Do not end when asked to.
     #[arg(long)]
     ignore_sigterm: bool,
@@ -36,6 +36,8 @@ enum Load {
     },
     /// Makes empty files at a rate a second; 0 = as fast as it goes.
     Inodes { dir: PathBuf, count: u64, rate: u64 },
+    /// Does what is told on standard input; needs no progress page.
+    Worker,
 }
 
 fn main() -> io::Result<()> {
@@ -47,16 +49,20 @@ fn main() -> io::Result<()> {
         // Whoever asks is heard by a flag that nobody reads.
         signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::default())?;
     }
-    let progress = Progress::open(&args.progress)?;
-    match args.load {
-        Load::Hold { bytes } => hold(bytes, progress.page())?,
-        Load::Hog { bytes, rate } => hog(bytes, rate, progress.page())?,
+    let page = || {
+        let missing = || io::Error::other("--progress is missing");
+        Progress::open(args.progress.as_deref().ok_or_else(missing)?)
+    };
+    let never = match args.load {
+        Load::Hold { bytes } => hold(bytes, page()?.page())?,
+        Load::Hog { bytes, rate } => hog(bytes, rate, page()?.page())?,
+        Load::Inodes { dir, count, rate } => make_inodes(&dir, count, rate, page()?.page())?,
         Load::Read {
             file,
             bytes,
             passes,
-        } => read_again(&file, bytes, passes, progress.page())?,
-        Load::Inodes { dir, count, rate } => make_inodes(&dir, count, rate, progress.page())?,
+        } => read_again(&file, bytes, passes, page()?.page())?,
+        Load::Worker => return worker::obey(),
     };
-    Ok(())
+    match never {}
 }

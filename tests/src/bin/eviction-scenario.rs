@@ -1,8 +1,10 @@
 //! Runs one story (or the demo) against the real `eviction` and judges it: natively and in guests.
 
+use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 use eviction_tests::oracle::{DiskOracle, Fs};
 use eviction_tests::scenario::demo::{Demo, inode_faults, is_timer, memory_faults, right_victim};
+use eviction_tests::scenario::soundness::{self, ChargeRuns, Line, Settings, charge_runs};
 use eviction_tests::scenario::{
     Events, InodeStory, MemoryStory, OomStory, Programs, cache, interrupt,
 };
@@ -57,6 +59,28 @@ enum Story {
         #[command(flatten)]
         args: OracleArgs,
     },
+    /// Cross a line at random, again and again: a look has to begin before 4 MiB more are used.
+    Soundness {
+        #[command(flatten)]
+        what: Random,
+        /// Crossings of each line.
+        #[arg(long, default_value_t = 20)]
+        crossings: u64,
+    },
+    /// Count program runs and wasted looks for what is charged far from the line.
+    ChargeRuns {
+        #[command(flatten)]
+        what: Random,
+        /// How much is charged, in MiB.
+        #[arg(long, default_value_t = 1024)]
+        charge: u64,
+        /// How far the line is away, in MiB.
+        #[arg(long, default_value_t = 200)]
+        distance: u64,
+        /// Fail when a program runs more often than once in so many pages.
+        #[arg(long)]
+        pages_per_run: Option<u64>,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -98,6 +122,52 @@ impl OracleArgs {
 }
 
 #[derive(Debug, clap::Args)]
+struct Random {
+    /// The lines to cross.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "node,group")]
+    lines: Vec<WhichLine>,
+    /// Where the choices begin.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// A device with an ext4, for file pages.
+    #[arg(long)]
+    disk: Option<PathBuf>,
+    /// A device that was made swap.
+    #[arg(long)]
+    swap: Option<PathBuf>,
+    /// Use only these hooks (`eviction run --rungs`).
+    #[arg(long)]
+    rungs: Option<String>,
+    /// Let every credit that is used up lead to a look (`eviction run --no-compare`).
+    #[arg(long)]
+    no_compare: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum WhichLine {
+    Node,
+    Group,
+}
+
+impl Random {
+    fn settings(&self, crossings: u64) -> impl Iterator<Item = Settings> {
+        self.lines.iter().map(move |line| {
+            let line = match line {
+                WhichLine::Node => Line::Node,
+                WhichLine::Group => Line::Group,
+            };
+            let mut settings = Settings::new(line, crossings, self.seed);
+            settings.disk.clone_from(&self.disk);
+            settings.swap.clone_from(&self.swap);
+            let rungs = self.rungs.iter().map(|rungs| format!("--rungs={rungs}"));
+            let compare = self.no_compare.then(|| "--no-compare".to_owned());
+            settings.extra_args.extend(rungs.chain(compare));
+            settings
+        })
+    }
+}
+
+#[derive(Debug, clap::Args)]
 struct How {
     /// Without eBPF.
     #[arg(long)]
@@ -131,7 +201,7 @@ impl How {
     }
 }
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> Result<ExitCode> {
     let args = Args::parse();
     interrupt::catch()?;
     let own = std::env::current_exe()?;
@@ -185,8 +255,47 @@ fn main() -> anyhow::Result<ExitCode> {
             faults.extend(wrong_source(&outcome.source, &how.expect_source));
             (serde_json::to_value(&outcome)?, faults)
         }
+        Story::Soundness { what, crossings } => soundness(&programs, &what, crossings)?,
+        Story::ChargeRuns {
+            what,
+            charge,
+            distance,
+            pages_per_run,
+        } => {
+            let mut reports = Vec::new();
+            for settings in what.settings(0) {
+                reports.push(charge_runs(&programs, &settings, charge, distance)?);
+            }
+            let faults = reports
+                .iter()
+                .filter_map(|report| too_many_runs(report, pages_per_run?))
+                .collect();
+            (serde_json::to_value(&reports)?, faults)
+        }
     };
     Ok(verdict(args.output, &report, &faults))
+}
+
+fn soundness(programs: &Programs, what: &Random, crossings: u64) -> Result<(Value, Vec<String>)> {
+    let (mut reports, mut faults) = (Vec::new(), Vec::new());
+    for settings in what.settings(crossings) {
+        let report = soundness::run(programs, &settings)?;
+        eprintln!("{report}");
+        faults.extend(report.faults.iter().cloned());
+        reports.push(report);
+    }
+    Ok((serde_json::to_value(&reports)?, faults))
+}
+
+fn too_many_runs(report: &ChargeRuns, pages_per_run: u64) -> Option<String> {
+    // A few runs are other people's: whoever else is charged meanwhile.
+    let allowed = report.pages / pages_per_run + report.pages / 1000 + 50;
+    (report.program_runs > allowed).then(|| {
+        format!(
+            "{} program runs for {} pages charged, allowed are {allowed}",
+            report.program_runs, report.pages
+        )
+    })
 }
 
 fn wrong_source(source: &str, expected: &str) -> Option<String> {

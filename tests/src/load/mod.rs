@@ -5,6 +5,7 @@ mod inodes;
 mod memory;
 mod progress;
 mod read;
+pub mod worker;
 
 pub use inodes::make_inodes;
 pub use memory::{hog, hold};

@@ -157,6 +157,26 @@ impl Evictor {
         }
     }
 
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Do all its threads wait for something? Then it has done all that it was woken for.
+    pub fn is_asleep(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.process.id()));
+        let mut states = tasks
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
+        // `pid (name) state ...`, and the name may hold anything.
+        let sleeps = |stat: String| {
+            stat.rsplit_once(") ")
+                .is_some_and(|(_, rest)| rest.starts_with(['S', 'I']))
+        };
+        states.all(sleeps)
+    }
+
     /// Takes in what has been printed meanwhile.
     pub fn drain(&mut self) {
         self.seen.extend(self.lines.try_iter());

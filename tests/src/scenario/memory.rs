@@ -15,6 +15,8 @@ pub enum Events {
     Auto,
     /// These hooks only.
     Rungs(String),
+    /// No eBPF: the kernel's own notifications and the timer.
+    Psi,
     /// No eBPF: the adaptive timer.
     Timer,
     /// Nothing but the monitoring interval, as the kubelet does.
@@ -26,6 +28,7 @@ impl Events {
         match self {
             Self::Auto => None,
             Self::Rungs(rungs) => Some(format!("--rungs={rungs}")),
+            Self::Psi => Some("--events=psi".to_owned()),
             Self::Timer => Some("--events=timer".to_owned()),
             Self::None => Some("--events=none".to_owned()),
         }

@@ -23,6 +23,10 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("an inode hog dies before the file system is full", inodes),
         Case::new("without eBPF a slow memory hog dies in time", slow_memory),
         Case::new(
+            "without eBPF the kernel's own notifications are used, and the rest is explained",
+            own_notifications,
+        ),
+        Case::new(
             "Ctrl-C in the middle of the demo leaves nothing behind",
             interrupted,
         ),
@@ -108,6 +112,35 @@ fn page_cache() -> Result<Outcome> {
     judged(
         outcome.faults(),
         format!("the hog held {} MiB", outcome.hog_bytes >> 20),
+    )
+}
+
+/// User cases 1 and 5: which accelerated source works on this machine is told, and it is in use.
+fn own_notifications() -> Result<Outcome> {
+    let story = MemoryStory {
+        rate: 60,
+        ..MemoryStory::native(Events::Psi)
+    };
+    let outcome = story.run(&programs()?)?;
+    let started = outcome.records.iter().find(|r| r.kind() == "started");
+    let started = started.context("it never started")?;
+    let source = started.text("memory").to_owned();
+    let ladder = started.0.get("ladder").and_then(|ladder| ladder.as_array());
+    let ladder = ladder.context("it does not tell its ladder")?;
+    let used = |name: &str| {
+        ladder
+            .iter()
+            .any(|step| step["name"] == name && step["places"] == 1 && step["why_not"].is_null())
+    };
+    let explained = ladder
+        .iter()
+        .all(|step| (step["places"] == 0) == step["why_not"].is_string());
+    if source == "timer" || !used(&source) || !explained {
+        bail!("events come from {source:?}, the ladder is {ladder:?}");
+    }
+    judged(
+        right_victim("memory", &outcome.victim, outcome.siblings_alive),
+        format!("{source}; the decision was woken by {}", outcome.source),
     )
 }
 

@@ -1,14 +1,12 @@
 //! One guest machine: is it whole, then the stories, with the rung that this kernel must use.
 
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use eviction_tests::scenario;
 use eviction_tests::suite::{self, Outcome};
 use xtask::setup::Kernel;
-use xtask::vm::{self, CgroupVersion, Guest, Line};
+use xtask::vm::{self, CgroupVersion, Guest, Line, image};
 use xtask::workspace::Workspace;
 
 /// All of one guest, under emulation on a busy machine.
@@ -105,6 +103,20 @@ unplugged() {
     echo 1 >$cpu
     return $code
 }
+# What the kernel offers without eBPF: PSI and memory.events on cgroup v2, eventfds on v1.
+notified() {
+    mkdir $GROUP/notified
+    eviction run --platform=host --root=$GROUP/notified --eviction-hard='memory.available<1Mi,allocatableMemory.available<1Mi' \
+        --events=psi --dry-run --output=json >/tmp/notified & runner=$!
+    for i in $(seq 100); do grep -q started /tmp/notified && break; sleep 0.2; done
+    kill $runner; wait $runner
+    rmdir $GROUP/notified
+    if [ $GROUP = /sys/fs/cgroup ]; then
+        has '"memory":"psi/memory"' /tmp/notified && has '"name":"memory.events","places":1' /tmp/notified
+    else
+        has '"memory":"memcg-eventfd"' /tmp/notified
+    fi
+}
 GROUP=/sys/fs/cgroup; [ -d /sys/fs/cgroup/memory ] && GROUP=/sys/fs/cgroup/memory
 step "the guest is whole" whole
 step "doctor" doctor
@@ -112,6 +124,9 @@ step "trace" trace
 step "memory by fentry" eviction-scenario guest-memory --record /tmp/recording --expect-source fentry/page_counter_try_charge
 step "its recording replays" replay
 step "memory by kprobe" eviction-scenario guest-memory --rungs kprobe/page_counter_try_charge --expect-source kprobe/page_counter_try_charge
+step "no crossing is missed" eviction-scenario soundness --crossings 3 --seed 1
+step "at most one run for 32 pages" eviction-scenario charge-runs --lines group --charge 64 --distance 200 --rungs fentry/page_counter_try_charge --pages-per-run 32
+step "notifications without eBPF" notified
 step "memory without eBPF" eviction-scenario guest-memory --timer --expect-source timer
 step "cases 14 and 15, page cache in use" cache
 step "case 18, dying cgroups" dying
@@ -133,9 +148,9 @@ pub(crate) fn run(series: &str, cgroup: CgroupVersion) -> Result<Outcome> {
         .map(|name| (programs.join(name), format!("/bin/{name}")));
     guest.files = programs.to_vec();
     for disk in ["a", "b", "c"] {
-        let image = folder.path().join(disk);
-        make_ext4(&image)?;
-        guest.disks.push(image);
+        let path = folder.path().join(disk);
+        image::ext4(&path, 32 << 20, INODES)?;
+        guest.disks.push(path);
     }
     let cache = folder.path().join("d");
     std::fs::File::create(&cache)?.set_len(scenario::cache::FILE)?;
@@ -162,17 +177,4 @@ pub(crate) fn run(series: &str, cgroup: CgroupVersion) -> Result<Outcome> {
         "{passed} steps, {} s",
         finished.elapsed.as_secs()
     )))
-}
-
-fn make_ext4(image: &Path) -> Result<()> {
-    std::fs::File::create(image)?.set_len(32 << 20)?;
-    let made = Command::new("mkfs.ext4")
-        .args(["-q", "-F", "-N", INODES])
-        .arg(image)
-        .output();
-    let made = made.context("mkfs.ext4 does not start: run `cargo xtask setup`")?;
-    if !made.status.success() {
-        bail!("mkfs.ext4: {}", String::from_utf8_lossy(&made.stderr));
-    }
-    Ok(())
 }

@@ -2,6 +2,7 @@
 //! and brings back its exit code, its output, and the files it left in `/out`.
 
 mod accel;
+pub mod image;
 mod initramfs;
 mod modules;
 mod qemu;
@@ -55,6 +56,16 @@ impl FromStr for CgroupVersion {
         }
     }
 }
+
+/// The machines that are tested: kernel series and cgroup version. Debian builds 6.12 and later without cgroup v1 memory, so
+/// v1 is shown on 6.1.
+pub const MACHINES: [(&str, CgroupVersion); 5] = [
+    ("5.10", CgroupVersion::V2),
+    ("6.1", CgroupVersion::V2),
+    ("6.12", CgroupVersion::V2),
+    ("7.3", CgroupVersion::V2),
+    ("6.1", CgroupVersion::V1),
+];
 
 /// What to boot and what to run in it.
 #[derive(Clone, Debug)]
