@@ -8,7 +8,7 @@ use eviction_tests::scenario::soundness::{self, ChargeRuns, Line, Settings, char
 use eviction_tests::scenario::{
     Events, InodeStory, MemoryStory, OomStory, Programs, cache, interrupt,
 };
-use eviction_user::bpf::Rung;
+use eviction_user::bpf::{Facts, FactsOptions, Rung};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -85,11 +85,10 @@ enum Story {
 
 #[derive(Debug, clap::Args)]
 struct OracleArgs {
-    #[arg(long, value_enum)]
-    fs: Fs,
-    /// A block device with an empty file system of this kind (overlay: ext4); tmpfs needs none.
-    #[arg(long)]
-    device: Option<PathBuf>,
+    /// A kind of file system (ext4, xfs, btrfs, tmpfs, overlay) and, for all but tmpfs, the device or image with an empty
+    /// one on it (for overlay: an ext4). May be given again.
+    #[arg(long, value_name = "KIND[=DEVICE]", value_parser = on_device, required = true)]
+    fs: Vec<(Fs, Option<PathBuf>)>,
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Random steps after the single operations.
@@ -98,26 +97,38 @@ struct OracleArgs {
     /// Use only these hooks, as `eviction doctor` names them.
     #[arg(long, value_delimiter = ',')]
     rungs: Option<Vec<Rung>>,
-    /// What the hook for bytes must be.
-    #[arg(long)]
-    expect_source: Option<String>,
+}
+
+fn on_device(text: &str) -> Result<(Fs, Option<PathBuf>), String> {
+    let (kind, device) = text
+        .split_once('=')
+        .map_or((text, None), |(kind, device)| (kind, Some(device.into())));
+    Ok((Fs::from_str(kind, true)?, device))
 }
 
 impl OracleArgs {
     fn run(self) -> anyhow::Result<(Value, Vec<String>)> {
-        let oracle = DiskOracle {
-            fs: self.fs,
-            device: self.device,
-            seed: self.seed,
-            steps: self.steps,
-            rungs: self.rungs,
-        };
-        let compared = oracle.run()?;
-        let mut faults = compared.faults.clone();
-        let expected = self.expect_source.as_deref();
-        faults.extend(expected.and_then(|expected| wrong_source(compared.source, expected)));
-        eprintln!("{compared}");
-        Ok((serde_json::to_value(&compared)?, faults))
+        let facts = Facts::gather(&FactsOptions::default());
+        let (mut reports, mut faults) = (Vec::new(), Vec::new());
+        for (fs, device) in self.fs {
+            let oracle = DiskOracle {
+                fs,
+                device,
+                seed: self.seed,
+                steps: self.steps,
+                rungs: self.rungs.clone(),
+            };
+            let compared = oracle.run(&facts)?;
+            eprintln!("{compared}");
+            faults.extend(
+                compared
+                    .faults
+                    .iter()
+                    .map(|fault| format!("{fs:?}: {fault}")),
+            );
+            reports.push(serde_json::to_value(&compared)?);
+        }
+        Ok((Value::Array(reports), faults))
     }
 }
 

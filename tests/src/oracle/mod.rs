@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use eviction_user::{
     bpf::{
-        AttachOptions, Attached, Credit, Events, Facts, FactsOptions, Family, Kind, Rung,
-        SlotHandle, Wanted, plan,
+        AttachOptions, Attached, Credit, Events, Facts, Family, Kind, RunStats, Rung, SlotHandle,
+        Wanted, plan,
     },
     model::Signal,
     sys::filesystem::FileSystem,
@@ -73,14 +73,14 @@ impl std::fmt::Display for Compared {
 }
 
 impl DiskOracle {
-    pub fn run(&self) -> Result<Compared> {
+    pub fn run(&self, facts: &Facts) -> Result<Compared> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let _within = runtime.enter();
         let folder = tempfile::tempdir()?;
         let mounted = Mounted::mount(self.fs, self.device.as_deref(), folder.path())?;
-        let mut watched = Watched::open(&mounted, self.rungs.clone())?;
+        let mut watched = Watched::open(facts, &mounted, self.rungs.clone())?;
         let mut report = Compared {
             fs: self.fs,
             source: watched.source,
@@ -115,6 +115,7 @@ impl DiskOracle {
             let faults = rules.judge(operation.name, &before, &after, !hidden);
             report.faults.extend(faults);
         }
+        report.faults.extend(watched.inode_runs(&mounted, self.fs)?);
         if self.fs == Fs::Overlay {
             let before = watched.settled(&rules)?;
             mounted.copy_up()?;
@@ -139,6 +140,9 @@ impl DiskOracle {
     }
 }
 
+/// Made to count the program's runs.
+const INODES: u64 = 50;
+
 /// The slots of one file system.
 struct Watched {
     attached: Attached,
@@ -154,7 +158,7 @@ struct Watched {
 }
 
 impl Watched {
-    fn open(mounted: &Mounted, rungs: Option<Vec<Rung>>) -> Result<Self> {
+    fn open(facts: &Facts, mounted: &Mounted, rungs: Option<Vec<Rung>>) -> Result<Self> {
         let fs = FileSystem::at(&mounted.work())?;
         let mut wanted = Wanted::default();
         wanted.add_device(Signal::NodeFsAvailable, &fs);
@@ -162,13 +166,12 @@ impl Watched {
         let [bytes, _] = &wanted.devices[..] else {
             bail!("it cannot be watched: {:?}", wanted.doubts);
         };
-        let facts = Facts::gather(&FactsOptions::default());
         let options = AttachOptions {
             families: Some(wanted.families_to_attach()),
             allow: rungs,
             ..AttachOptions::default()
         };
-        let mut attached = Attached::attach(&facts, &plan(&facts), &options);
+        let mut attached = Attached::attach(facts, &plan(facts), &options);
         let report = attached.report().clone();
         let used = report.of(bytes.family);
         let Some(rung) = used.attached.first().copied() else {
@@ -237,6 +240,34 @@ impl Watched {
             bail!("before it came to rest: {fault}");
         }
         self.settled(rules)
+    }
+
+    /// The program runs once per inode and layer: on overlay the inode that is shown is another one than the real one.
+    fn inode_runs(&self, mounted: &Mounted, fs: Fs) -> Result<Vec<String>> {
+        let program = match self.inode_rung {
+            Some(Rung::FentryInode) => "ev_inode_fe",
+            Some(Rung::KprobeInode) => "ev_inode_kp",
+            _ => return Ok(Vec::new()),
+        };
+        let stats = RunStats::enable()?;
+        let runs = || -> u64 {
+            let programs = stats.programs();
+            let ours = programs.values().filter(|found| found.name == program);
+            ours.map(|program| program.runs).sum()
+        };
+        let dir = mounted.work().join("runs");
+        std::fs::create_dir(&dir)?;
+        let before = runs();
+        for number in 0..INODES {
+            std::fs::write(dir.join(number.to_string()), b"")?;
+        }
+        let ran = runs() - before;
+        let layers = if fs == Fs::Overlay { 2 } else { 1 };
+        let fault = format!("{ran} runs for {INODES} inodes on {layers} layers");
+        Ok((ran != layers * INODES)
+            .then_some(fault)
+            .into_iter()
+            .collect())
     }
 
     /// A chunk of metadata is an event of its own, however much credit is left.

@@ -85,6 +85,7 @@ pub(super) const ALL: [Operation; 30] = [
 ];
 
 const MIB: usize = 1 << 20;
+const SMALL_FILES: usize = 150;
 
 /// What a file system or an old kernel does not have.
 pub(super) fn is_unsupported(error: &io::Error) -> bool {
@@ -123,12 +124,12 @@ fn filled(dir: &Path, name: &str, bytes: usize) -> io::Result<File> {
 }
 
 fn write(dir: &Path) -> io::Result<()> {
-    filled(dir, "file", 10 * MIB).map(drop)
+    filled(dir, "file", 4 * MIB).map(drop)
 }
 
 fn append(dir: &Path) -> io::Result<()> {
     let mut file = create(dir)?;
-    for _ in 0..10_000 {
+    for _ in 0..500 {
         file.write_all(b"x")?;
     }
     Ok(())
@@ -335,7 +336,7 @@ fn sparse(dir: &Path) -> io::Result<()> {
 }
 
 fn small_files(dir: &Path) -> io::Result<()> {
-    for number in 0..500 {
+    for number in 0..SMALL_FILES {
         fs::write(dir.join(number.to_string()), [1; 100])?;
     }
     Ok(())
@@ -343,7 +344,7 @@ fn small_files(dir: &Path) -> io::Result<()> {
 
 fn deleted(dir: &Path) -> io::Result<()> {
     small_files(dir)?;
-    for number in 0..500 {
+    for number in 0..SMALL_FILES {
         fs::remove_file(dir.join(number.to_string()))?;
     }
     filled(dir, "file", 4 * MIB)?;

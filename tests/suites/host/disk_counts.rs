@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use eviction_tests::oracle::{DiskOracle, Fs, make_image};
 use eviction_tests::suite::{Case, Outcome};
-use eviction_user::bpf::Rung;
+use eviction_user::bpf::{Facts, FactsOptions, Rung};
 
 pub(crate) fn cases() -> Vec<Case> {
     let case =
@@ -42,7 +42,7 @@ fn against_statfs(fs: Fs, rungs: &[Rung]) -> Result<Outcome> {
         steps: 150,
         rungs: Some(rungs.to_vec()),
     };
-    let compared = match oracle.run() {
+    let compared = match oracle.run(&Facts::gather(&FactsOptions::default())) {
         Ok(compared) => compared,
         Err(error) if error.to_string().starts_with("no hook") => {
             return Ok(Outcome::Skipped(error.to_string()));

@@ -1,5 +1,6 @@
 //! Suite `vm`: the harness itself, then each guest kernel; one line per kernel.
 
+mod disk;
 mod harness;
 mod machine;
 
@@ -14,6 +15,10 @@ fn main() -> ExitCode {
         Case::new(format!("kernel {series}, cgroup {cgroup}"), move || {
             machine::run(series, cgroup)
         })
+    }));
+    cases.extend(["5.10", "6.1", "6.12", "7.3"].map(|series| {
+        let name = format!("kernel {series}, bytes and inodes of five file systems");
+        Case::new(name, move || disk::run(series))
     }));
     suite::main(cases)
 }
