@@ -178,7 +178,9 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// Inodes and tasks are seen one by one while they are made, one per CPU at a time.
+    /// Inodes and tasks are seen one by one while they are made, one per CPU at a time. A task is in the kernel's count
+    /// (`nr_threads`) just before it is seen, not after: the same allowance makes up for it, and what is left of the distance
+    /// when it is smaller than that is reported late by one task per CPU at most.
     pub const fn one_by_one(cpus: u32) -> Self {
         Self {
             unreported: 0,

@@ -8,11 +8,11 @@ use aya_ebpf::{
     maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
 };
 use eviction_ebpf::abi::{
-    CLAIMS as CLAIM_ROOM, ClaimKey, DeviceKey, Event, GROWTHS, Growth, GrowthKey, Kind, PENDINGS,
-    Pending, RING_BYTES, Rung, SLOTS as SLOT_ROOM, SUPERS as SUPER_ROOM, Slot, UNKNOWN,
+    CLAIMS as CLAIM_ROOM, ClaimKey, DeviceKey, Event, GROWTHS, Growth, GrowthKey, Kind, Loss,
+    PENDINGS, Pending, RING_BYTES, Rung, SLOTS as SLOT_ROOM, SUPERS as SUPER_ROOM, Slot, UNKNOWN,
 };
 
-use crate::globals::EVICTION_ABI_2;
+use crate::{globals::EVICTION_ABI_2, observed};
 
 const EEXIST: i32 = 17;
 
@@ -89,7 +89,10 @@ pub(crate) fn grow(cgroup_id: u64, device: u32, kind: Kind, units: u64) {
         // SAFETY: a helper without preconditions.
         since_ns: unsafe { bpf_ktime_get_ns() },
     };
-    if GROWTH.insert(key, first, BPF_NOEXIST.into()) == Err(-EEXIST)
+    let begun = GROWTH.insert(key, first, BPF_NOEXIST.into());
+    if begun.is_ok() {
+        observed::lose(Loss::GrowthBegun);
+    } else if begun == Err(-EEXIST)
         && let Some(growth) = GROWTH.get_ptr_mut(key)
     {
         // SAFETY: as above; another CPU inserted it in between.

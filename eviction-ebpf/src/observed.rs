@@ -116,7 +116,8 @@ pub(crate) fn cgroup_changed(node: hierarchy::KernfsNode, made: bool) {
     entry.submit(BPF_ANY.into());
 }
 
-fn lose(what: Loss) {
+/// Counts one.
+pub(crate) fn lose(what: Loss) {
     if let Some(count) = LOST.get_ptr_mut(what as u32) {
         // SAFETY: this CPU's own aligned `u64`.
         unsafe { maps::add(count, 1) };

@@ -95,6 +95,12 @@ pub trait PressureSource {
     /// Events that the kernel side could not hand over, in all.
     fn lost_events(&mut self) -> u64;
 
+    /// Cgroups' shares of a file system that were forgotten because the kernel's table was full, in all: what they have used
+    /// up since they were first seen is counted from anew.
+    fn forgotten_counts(&mut self) -> u64 {
+        0
+    }
+
     /// Hooks that turned out to be silent since the last call. Until they are heard again they cover nothing.
     fn silent_hooks(&mut self) -> Vec<SilentHook> {
         Vec::new()
@@ -424,6 +430,10 @@ pub enum Entry {
         reason: String,
     },
     EventsLost {
+        count: u64,
+    },
+    /// More cgroups use the disk than the kernel's table has room for: rankings miss what some used up before.
+    CountsForgotten {
         count: u64,
     },
     /// Looks go on at the timer's pace until it is heard again.

@@ -39,10 +39,12 @@ pub enum Loss {
     Cgroups = 0,
     /// Stalls whose beginning was no longer known.
     Stalls = 1,
+    /// No loss by itself: counters of growth ever begun. Those that are no longer there had to make room.
+    GrowthBegun = 2,
 }
 
 impl Loss {
-    pub const KINDS: u32 = 2;
+    pub const KINDS: u32 = 3;
 }
 
 const _: () = {

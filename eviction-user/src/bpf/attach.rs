@@ -10,7 +10,7 @@ use aya::{
     maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf},
 };
 use eviction_ebpf::abi::{
-    DEVICE_SLOTS, DeviceKey, FORKS_SLOT, Growth, GrowthKey, Kind, Rung, Stall, names,
+    DEVICE_SLOTS, DeviceKey, FORKS_SLOT, Growth, GrowthKey, Kind, Loss, Rung, Stall, names,
 };
 use eviction_ebpf::credit::NodeLag;
 use nix::{
@@ -50,6 +50,8 @@ pub struct AttachOptions {
     pub allow: Option<Vec<Rung>>,
     /// Let the programs speak; [`Attached::log_reader`] then has a reader.
     pub bpf_log: bool,
+    /// How many counters of growth there is room for, for tests that want them to run out.
+    pub growth_room: Option<u32>,
     /// The running kernel's BTF, for fentry.
     pub btf: PathBuf,
     /// Let the programs stay silent while the real counter shows room; off to measure what that spares.
@@ -62,6 +64,7 @@ impl Default for AttachOptions {
             families: None,
             allow: None,
             bpf_log: false,
+            growth_room: None,
             btf: VMLINUX_BTF.into(),
             compare: true,
         }
@@ -81,6 +84,8 @@ enum SetUpError {
     },
     #[error("the slots cannot be mapped")]
     Mmap(#[from] Errno),
+    #[error(transparent)]
+    Share(#[from] ShareError),
     #[error(transparent)]
     Log(#[from] LogError),
 }
@@ -222,6 +227,12 @@ impl Attached {
             .map_or(Ok(DropCounts::default()), |live| live.drops.read())
     }
 
+    /// How many counters of growth were begun; those that [`Self::growth`] no longer has were forgotten for others' sake.
+    pub fn growth_begun(&self) -> Result<u64, MapError> {
+        let live = self.live.as_ref();
+        live.map_or(Ok(0), |live| live.observed.count(Loss::GrowthBegun))
+    }
+
     /// Time that each cgroup's tasks spent in direct reclaim since the start, by its id.
     pub fn stalls(&self) -> impl Iterator<Item = (u64, Stall)> {
         self.live.iter().flat_map(|live| live.observed.stalls())
@@ -296,6 +307,9 @@ impl Live {
         })?;
         let sampling =
             |events| Arc::new(FaultSampling::new(events, facts.pages_per_fault(), batch));
+        let Map::PerCpuArray(lost) = take(&mut ebpf, names::map::LOST)? else {
+            return Err(SetUpError::NoMap(names::map::LOST));
+        };
         Ok(Self {
             slots: Arc::new(SlotMap::new(&slots)?),
             claims,
@@ -306,10 +320,11 @@ impl Live {
                 files: typed::<PerCpuArray<_, u64>>(&mut ebpf, names::map::FS_DROPS)?,
             },
             observed: Observed {
+                counts: shared_counts(&lost)?,
                 stalls: typed(&mut ebpf, names::map::RECLAIM_STALLS)?,
                 cgroups: Some(CgroupFeed::new(
                     typed(&mut ebpf, names::map::CGROUP_EVENTS)?,
-                    typed(&mut ebpf, names::map::LOST)?,
+                    shared_counts(&lost)?,
                 )),
             },
             rings: Some((
@@ -368,6 +383,9 @@ fn load(facts: &Facts, options: &AttachOptions) -> Result<Ebpf, EbpfError> {
     }
     loader.override_global(names::global::NODE_STATS, &node_stats, true);
     loader.override_global(names::global::LOG_LEVEL, &log_level, true);
+    if let Some(room) = options.growth_room {
+        loader.map_max_entries(names::map::GROWTH, room);
+    }
     if !options.bpf_log
         && let Ok(Some(page)) = sysconf(SysconfVar::PAGE_SIZE)
     {
@@ -387,5 +405,11 @@ fn typed<T: TryFrom<Map, Error = MapError>>(
 ) -> Result<T, SetUpError> {
     take(ebpf, name)?
         .try_into()
+        .map_err(|source| SetUpError::Map { name, source })
+}
+
+fn shared_counts(map: &MapData) -> Result<PerCpuArray<MapData, u64>, SetUpError> {
+    let name = names::map::LOST;
+    PerCpuArray::try_from(Map::PerCpuArray(share(map)?))
         .map_err(|source| SetUpError::Map { name, source })
 }

@@ -9,6 +9,7 @@ use crate::sys::cgroup::{Change, ChangeFeed};
 pub(super) struct Observed {
     pub(super) stalls: HashMap<MapData, u64, Stall>,
     pub(super) cgroups: Option<CgroupFeed>,
+    pub(super) counts: PerCpuArray<MapData, u64>,
 }
 
 impl Observed {
@@ -16,6 +17,10 @@ impl Observed {
     pub(super) fn stalls(&self) -> impl Iterator<Item = (u64, Stall)> {
         // An entry that goes while it is read had been idle the longest.
         self.stalls.iter().filter_map(Result::ok)
+    }
+
+    pub(super) fn count(&self, what: Loss) -> Result<u64, MapError> {
+        total(&self.counts, what)
     }
 }
 

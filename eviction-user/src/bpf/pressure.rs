@@ -108,6 +108,8 @@ pub struct KernelEvents {
     node: Option<NodeCounters>,
     undecodable: u64,
     victims: Vec<OomVictim>,
+    /// Counters of growth that the kernel's table had no room for any more, in all.
+    forgotten: u64,
 }
 
 struct ArmedSlot {
@@ -216,6 +218,7 @@ impl KernelEvents {
             node: NodeCounters::open().ok(),
             undecodable: 0,
             victims: Vec::new(),
+            forgotten: 0,
         })
     }
 
@@ -373,13 +376,18 @@ impl PressureSource for KernelEvents {
 
     fn growth(&mut self) -> Growth {
         let mut growth = Growth::default();
+        let mut there = 0;
         for (kind, consumer, grown) in self.attached.growth() {
+            there += 1;
             match kind {
                 Kind::Inodes => growth.inodes.insert(consumer, grown),
                 Kind::Bytes => growth.bytes.insert(consumer, grown),
                 Kind::Memory | Kind::Forks | Kind::OomKill => None,
             };
         }
+        // Read after them: what was begun meanwhile is told at the next call at the latest.
+        let begun = self.attached.growth_begun().unwrap_or(there);
+        self.forgotten = self.forgotten.max(begun.saturating_sub(there));
         growth
     }
 
@@ -401,6 +409,10 @@ impl PressureSource for KernelEvents {
             })
         });
         news.collect()
+    }
+
+    fn forgotten_counts(&mut self) -> u64 {
+        self.forgotten
     }
 
     fn lost_events(&mut self) -> u64 {

@@ -106,6 +106,7 @@ pub(super) fn trace(args: &TraceArgs) -> Result<Exit, Failure> {
             output: args.output,
             names: CgroupNames::new(hierarchy),
             stalls: BTreeMap::new(),
+            lost: 0,
         },
     };
     let options = args.bpf.options();
@@ -205,7 +206,10 @@ impl Tracer {
                 event = events.next() => self.heard(events, &event),
                 _ = second.tick() => {
                     self.lines.names.refresh();
-                    self.lines.stalls(events.stalls())
+                    let lost = events.lost_events() + self.lines.names.lost();
+                    let mut lines = self.lines.stalls(events.stalls());
+                    lines.extend(self.lines.lost(lost));
+                    lines
                 }
             };
             for line in lines {

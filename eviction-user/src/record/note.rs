@@ -98,6 +98,9 @@ pub enum Note {
     EventsLost {
         count: u64,
     },
+    CountsForgotten {
+        count: u64,
+    },
     HookSilent {
         at: Timestamp,
         signal: Text,
@@ -238,6 +241,7 @@ impl Note {
                 reason: reason.clone(),
             },
             Entry::EventsLost { count } => Self::EventsLost { count: *count },
+            Entry::CountsForgotten { count } => Self::CountsForgotten { count: *count },
             Entry::HookSilent { at, hook } => Self::HookSilent {
                 at: *at,
                 signal: hook.signal.name().into(),

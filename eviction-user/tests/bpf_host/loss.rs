@@ -1,14 +1,20 @@
 //! Full rings: what is lost is counted, and nothing stays unknown.
 
-use std::{collections::BTreeSet, fs, time::Duration};
+use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
 use eviction_user::{
-    bpf::{Credit, Facts, Rung},
+    bpf::{AttachOptions, Attached, Credit, Facts, Family, KernelEvents, Rung, Wanted, plan},
+    model::Signal,
+    ports::PressureSource,
     sys::cgroup::{CgroupNames, ChangeFeed, Hierarchy},
 };
+use libtest_mimic::Failed;
 
 use crate::{
-    Outcome, Verdict, attach, collect, load::Load, not_attached, runtime, scratch::Cgroup,
+    Outcome, Verdict, attach, collect,
+    load::Load,
+    not_attached, runtime,
+    scratch::{self, Cgroup, Mount},
 };
 
 /// More than a ring of 64 KiB holds: an event takes 72 bytes there.
@@ -16,6 +22,8 @@ const ARMINGS: usize = 1000;
 const HELD: usize = 64 * 1024 / 72;
 /// More than the ring of cgroups holds: a change takes 160 bytes there.
 const CGROUPS: usize = 260;
+/// Counters that there is room for in the test; a table that keeps the latest ones needs some for each CPU.
+const ROOM: u32 = 64;
 const COMES: Duration = Duration::from_secs(20);
 
 /// A reader that does not read: the ring fills up, the rest is counted, and an arming whose event was lost reports again as
@@ -67,6 +75,56 @@ pub(crate) fn a_full_ring_loses_no_crossing(facts: &Facts) -> Outcome {
         };
         if armings.contains(&event.limit_word) {
             return Err(format!("an old arming again: {event:?}").into());
+        }
+        Ok(Verdict::Passed)
+    })
+}
+
+/// More cgroups than the table of growth holds: the oldest counters go, and that they did is known.
+pub(crate) fn counters_that_had_to_make_room_are_counted(facts: &Facts) -> Outcome {
+    let options = AttachOptions {
+        growth_room: Some(ROOM),
+        ..AttachOptions::default()
+    };
+    let attached = Attached::attach(facts, &plan(facts), &options);
+    if !attached.report().of(Family::Inodes).is_attached() {
+        return Ok(Verdict::Skipped("no inode hook can be attached".into()));
+    }
+    let mount = Mount::ext4().or_else(|_| Mount::tmpfs());
+    let (mount, cgroup) = match (mount, Cgroup::new(facts, "room")) {
+        (Ok(mount), Ok(cgroup)) => (mount, cgroup),
+        (Err(reason), _) | (_, Err(reason)) => return Ok(Verdict::Skipped(reason)),
+    };
+    let wanted = Wanted {
+        devices: vec![(Signal::NodeFsInodesFree, mount.path().metadata()?.dev())],
+        ..Wanted::default()
+    };
+    runtime()?.block_on(async {
+        let mut events = KernelEvents::open(attached, &wanted, None)?;
+        let mut load = Load::start(&cgroup.inner())?;
+        let directory = mount.path().display();
+        let mut make_in = |path: &Path, number: u32| -> Result<(), Failed> {
+            fs::write(path.join("cgroup.procs"), load.id().to_string())?;
+            load.command(&format!("create {directory} {number} 1"))
+        };
+        make_in(&cgroup.inner(), 0)?;
+        let known = events.growth().inodes.len();
+        if known == 0 || events.forgotten_counts() > 0 {
+            return Err(format!("{known} counters after one file").into());
+        }
+        let path = |number: u32| cgroup.path.join(format!("{number}"));
+        for number in 1..=4 * ROOM {
+            fs::create_dir(path(number))?;
+            make_in(&path(number), number)?;
+        }
+        drop(load);
+        let gone = |number| scratch::remove(&path(number));
+        let left: Vec<u32> = (1..=4 * ROOM).filter(|number| !gone(*number)).collect();
+        let known = events.growth().inodes.len() as u64;
+        let forgotten = events.forgotten_counts();
+        // Others may use the same file system where it is a disk of the guest's.
+        if known > ROOM.into() || known + forgotten < u64::from(4 * ROOM) || !left.is_empty() {
+            return Err(format!("{known} counters, {forgotten} forgotten, left: {left:?}").into());
         }
         Ok(Verdict::Passed)
     })

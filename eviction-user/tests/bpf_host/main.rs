@@ -78,7 +78,7 @@ fn main() -> ExitCode {
             inodes::one_event_per_arming(facts, rung)
         }));
     }
-    let told: [(&str, Scenario); 6] = [
+    let told: [(&str, Scenario); 7] = [
         (
             "tasks::raw_tp/task_newtask",
             tasks::a_storm_is_one_event_per_arming,
@@ -98,6 +98,10 @@ fn main() -> ExitCode {
         (
             "loss::case_68_a_full_ring_loses_no_crossing",
             loss::a_full_ring_loses_no_crossing,
+        ),
+        (
+            "loss::case_68_counters_that_had_to_make_room_are_counted",
+            loss::counters_that_had_to_make_room_are_counted,
         ),
         (
             "loss::case_69_cgroups_that_were_lost_are_found_by_a_walk",

@@ -72,16 +72,23 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // The kernel lets go of the last task a moment after it is reaped.
         for path in [self.inner(), self.path.clone()] {
-            for _ in 0..100 {
-                if fs::remove_dir(&path).is_ok() {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(20));
+            if !remove(&path) {
+                println!("left behind: {}", path.display());
             }
         }
     }
+}
+
+/// The kernel lets go of the last task a moment after it is reaped.
+pub(crate) fn remove(path: &Path) -> bool {
+    (0..100).any(|_| {
+        let removed = fs::remove_dir(path).is_ok();
+        if !removed {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        removed
+    })
 }
 
 /// A block device with an empty ext4 on it, for guests without mkfs.

@@ -60,6 +60,7 @@ pub struct Agent<S, I, X, J> {
     held_by: Option<&'static str>,
     next_id: u64,
     lost: u64,
+    forgotten: u64,
     ledger: OomLedger,
     /// An event of this turn that had waited long, and when it was received.
     late: Option<(PressureEvent, Timestamp)>,
@@ -110,6 +111,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             held_by: None,
             next_id: 1,
             lost: 0,
+            forgotten: 0,
             ledger: OomLedger::default(),
             late: None,
             recorder: None,

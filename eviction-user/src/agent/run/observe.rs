@@ -23,6 +23,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             return;
         }
         self.count_lost();
+        self.count_forgotten();
         for hook in self.source.silent_hooks() {
             let at = clock::now();
             self.tell(Entry::HookSilent { at, hook });
@@ -39,6 +40,16 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         let waited = clock::between(event.time, self.received);
         if waited > LATE && !event.while_arming {
             self.late = Some((event, self.received));
+        }
+    }
+
+    fn count_forgotten(&mut self) {
+        let forgotten = self.source.forgotten_counts();
+        if forgotten > self.forgotten {
+            self.tell(Entry::CountsForgotten {
+                count: forgotten - self.forgotten,
+            });
+            self.forgotten = forgotten;
         }
     }
 

@@ -168,6 +168,10 @@ pub(super) fn note(note: &Note) -> (Option<Timestamp>, String) {
         ),
         Note::LookFailed { reason } => (None, format!("a look failed: {reason}")),
         Note::EventsLost { count } => (None, format!("{count} kernel events lost")),
+        Note::CountsForgotten { count } => (
+            None,
+            format!("{count} counters of disk use were forgotten: the table was full"),
+        ),
         Note::HookSilent {
             at,
             signal,

@@ -16,6 +16,8 @@ pub(super) struct Lines {
     pub(super) names: CgroupNames,
     /// What each cgroup had stalled when it was last printed.
     pub(super) stalls: BTreeMap<u64, Stall>,
+    /// Lost so far, as it was last printed.
+    pub(super) lost: u64,
 }
 
 impl Lines {
@@ -89,6 +91,23 @@ impl Lines {
             Some(self.stall(cgroup, new))
         })
         .collect()
+    }
+
+    /// A line if more was lost since the last call. `total`: events and changes of cgroups that found a buffer full.
+    pub(super) fn lost(&mut self, total: u64) -> Option<String> {
+        let new = total.checked_sub(self.lost).filter(|new| *new > 0)?;
+        self.lost = total;
+        let now = clock::now();
+        Some(match self.output {
+            Output::Text => format!("{} lost    {new} events", wall_clock(now)),
+            Output::Json => json!({
+                "time": wall_clock(now),
+                "t_ns": now.as_nanos(),
+                "kind": "lost",
+                "count": new,
+            })
+            .to_string(),
+        })
     }
 
     fn stall(&mut self, cgroup: u64, stall: Stall) -> String {

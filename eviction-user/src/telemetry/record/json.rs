@@ -171,6 +171,7 @@ pub(super) fn object(entry: &Entry, names: &mut Names) -> Value {
         }
         Entry::LookFailed { reason } => json!({"record": "look-failed", "reason": reason}),
         Entry::EventsLost { count } => json!({"record": "events-lost", "count": count}),
+        Entry::CountsForgotten { count } => json!({"record": "counts-forgotten", "count": count}),
         Entry::HookSilent { at, hook } => json!({
             "record": "hook-silent", "t_ns": at.as_nanos(), "time": wall_clock(*at), "signal": hook.signal.name(),
             "rung": hook.rung, "unseen": hook.unseen,

@@ -40,7 +40,15 @@ pub fn print_all(
     feeds: &Receiver<Box<dyn ChangeFeed>>,
 ) {
     let mut out = std::io::stdout();
+    let mut lost = 0;
     loop {
+        if names.cgroups.lost() > lost {
+            lost = names.cgroups.lost();
+            tracing::warn!(
+                lost,
+                "changes of cgroups came faster than they were read; a walk found what they led to"
+            );
+        }
         let entry = entries.recv_timeout(REFRESH);
         feeds.try_iter().for_each(|feed| names.cgroups.follow(feed));
         let entry = match entry {

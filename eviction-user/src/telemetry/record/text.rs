@@ -173,6 +173,13 @@ pub(super) fn line(entry: &Entry, names: &mut Names) -> String {
             "warning",
             format!("{count} kernel events lost; looked instead"),
         ),
+        Entry::CountsForgotten { count } => at_time(
+            clock::now(),
+            "warning",
+            format!(
+                "too many cgroups use the disk: {count} of their counters were forgotten, rankings miss what they counted"
+            ),
+        ),
         Entry::HookSilent { at, hook } => at_time(
             *at,
             "warning",
