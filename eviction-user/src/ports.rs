@@ -206,6 +206,11 @@ pub trait Inventory {
     /// Reads the node's figures now, into a value that is reused.
     fn look(&mut self) -> Result<&Look, LookError>;
 
+    /// OOM kills on the node since it was started, if the kernel tells.
+    fn node_oom_kills(&mut self) -> Option<u64> {
+        None
+    }
+
     /// OOM kills by the kernel's own counters: by cgroup id where something is watched, 0 for the node.
     fn oom_counts(&mut self) -> BTreeMap<u64, u64> {
         BTreeMap::new()

@@ -14,6 +14,10 @@ pub(super) struct OomLedger {
     /// What had been counted when this began.
     base: Option<Counts>,
     seen: Counts,
+    /// A victim was seen since the last comparison.
+    news: bool,
+    /// The node's count at the last comparison.
+    node: Option<u64>,
     differences: BTreeMap<u64, Difference>,
 }
 
@@ -31,15 +35,27 @@ impl OomLedger {
         if self.base.is_none() {
             return;
         }
+        self.news = true;
         *self.seen.entry(NODE).or_default() += 1;
         if cgroup != NODE {
             *self.seen.entry(cgroup).or_default() += 1;
         }
     }
 
+    /// Could a comparison find anything? All cgroups' counts cost a walk; the node's is one small file (`None`: unreadable).
+    pub(super) fn has_reason(&self, node: Option<u64>) -> bool {
+        let mut differences = self.differences.values();
+        node.is_none()
+            || node != self.node
+            || self.news
+            || !differences.all(|difference| difference.last == difference.told)
+    }
+
     /// Compares with what the kernel has counted by now. The kernel counts first and tells then (`__oom_kill_process()`), so
     /// a difference means something only if the next comparison finds it too. Each is answered once.
     pub(super) fn compare(&mut self, counted: &Counts) -> Vec<OomMismatch> {
+        self.news = false;
+        self.node = counted.get(&NODE).copied();
         let Some(base) = &self.base else {
             self.base = Some(counted.clone());
             return Vec::new();
@@ -130,6 +146,26 @@ mod tests {
         ledger.saw(9);
         assert_eq!(ledger.compare(&now), []);
         assert_eq!(ledger.compare(&now), []);
+    }
+
+    #[test]
+    fn counts_are_asked_for_only_when_something_happened_until_it_is_settled() {
+        let mut ledger = OomLedger::default();
+        assert!(
+            ledger.has_reason(Some(4)),
+            "there is nothing to compare with yet"
+        );
+        ledger.compare(&counted(4, &[(7, 0)]));
+        assert!(!ledger.has_reason(Some(4)));
+        assert!(ledger.has_reason(Some(5)) && ledger.has_reason(None));
+        ledger.saw(7);
+        assert!(ledger.has_reason(Some(4)));
+        ledger.compare(&counted(5, &[(7, 1)]));
+        assert!(!ledger.has_reason(Some(5)), "both agree");
+        ledger.compare(&counted(6, &[(7, 2)]));
+        assert!(ledger.has_reason(Some(6)), "the event may be under way");
+        assert_eq!(ledger.compare(&counted(6, &[(7, 2)])), [mismatch(7, 2, 1)]);
+        assert!(!ledger.has_reason(Some(6)), "it has been told");
     }
 
     #[test]

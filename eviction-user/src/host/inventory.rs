@@ -11,7 +11,9 @@ use crate::model::{
     MemoryStats, Pod, Protection, Snapshot, Summary, SystemContainer, Timestamp, Uid,
 };
 use crate::ports::{Growth, Inventory, Look, LookError};
-use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy, oom_counts, protected_memory};
+use crate::sys::cgroup::{
+    CgroupDir, GroupMemoryReader, Hierarchy, node_oom_kills, oom_counts, protected_memory,
+};
 use crate::sys::clock;
 use crate::sys::node_memory::NodeMemoryReader;
 use crate::sys::node_tasks::NodeTasksReader;
@@ -179,6 +181,10 @@ impl Inventory for HostInventory {
             .map_err(failed)?;
         self.uses.keep_scanning();
         Ok(&self.look)
+    }
+
+    fn node_oom_kills(&mut self) -> Option<u64> {
+        node_oom_kills()
     }
 
     fn oom_counts(&mut self) -> BTreeMap<u64, u64> {

@@ -28,7 +28,8 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             let at = clock::now();
             self.tell(Entry::HookSilent { at, hook });
         }
-        if matches!(wake, Wake::Start | Wake::Interval) {
+        let cycle = matches!(wake, Wake::Start | Wake::Interval);
+        if cycle && self.ledger.has_reason(self.inventory.node_oom_kills()) {
             for mismatch in self.ledger.compare(&self.inventory.oom_counts()) {
                 self.tell(Entry::OomMismatch { mismatch });
             }

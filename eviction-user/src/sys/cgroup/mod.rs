@@ -20,5 +20,5 @@ pub use memory::{
     GroupMemory, GroupMemoryReader, PAGE_SIZE, oom_kills, protected_memory, usage_file,
 };
 pub use names::{CgroupNames, ChangeFeed};
-pub use oom::{NODE, oom_counts};
+pub use oom::{NODE, node_oom_kills, oom_counts};
 pub use walk::subtree;

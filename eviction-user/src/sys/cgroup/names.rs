@@ -2,7 +2,7 @@
 //!
 //! What exists at the start is learnt by a walk. From then on the kernel's own word about new and removed cgroups is
 //! followed where there is one, and a walk repairs the rest: when the feed has lost something, when an id is unknown, and
-//! every [`RECONCILE`] in any case.
+//! every now and then in any case.
 
 use super::{CgroupDir, CgroupIndex, Change, Hierarchy, subtree};
 use crate::model::Timestamp;
@@ -10,7 +10,9 @@ use crate::sys::clock;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+/// How often without a feed; with one, only what it cannot tell is left to be found: cgroup v1 lets cgroups be renamed.
 const RECONCILE: Duration = Duration::from_secs(10);
+const RECONCILE_FED: Duration = Duration::from_secs(60);
 
 /// Where changes come from.
 pub trait ChangeFeed: Send {
@@ -56,7 +58,12 @@ impl CgroupNames {
 
     /// Takes in what has changed. Cheap when nothing has: to be called often, so that the feed's buffer never fills.
     pub fn refresh(&mut self) {
-        let mut walk = clock::elapsed_since(self.walked) >= RECONCILE;
+        let due = if self.feed.is_some() {
+            RECONCILE_FED
+        } else {
+            RECONCILE
+        };
+        let mut walk = clock::elapsed_since(self.walked) >= due;
         if let Some(feed) = &mut self.feed {
             while let Some(change) = feed.next() {
                 walk |= !self.index.apply(change);

@@ -2,7 +2,6 @@
 
 use super::{CgroupDir, Hierarchy, Version, parse, subtree};
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// Stands for the whole node: no cgroup has this id.
 pub const NODE: u64 = 0;
@@ -23,18 +22,19 @@ pub fn oom_counts(top: &CgroupDir, hierarchy: &Hierarchy) -> BTreeMap<u64, u64> 
         Some((group.id(), count.ok()?))
     };
     let mut counts: BTreeMap<u64, u64> = subtree(top).iter().filter_map(own).collect();
-    counts.extend(node("/proc/vmstat".as_ref()).map(|count| (NODE, count)));
+    counts.extend(node_oom_kills().map(|count| (NODE, count)));
     counts
 }
 
 /// `oom_kill` of /proc/vmstat (4.13 and later).
-fn node(vmstat: &Path) -> Option<u64> {
-    parse::flat_keyed(&std::fs::read(vmstat).ok()?, "oom_kill")
+pub fn node_oom_kills() -> Option<u64> {
+    parse::flat_keyed(&std::fs::read("/proc/vmstat").ok()?, "oom_kill")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn each_cgroup_has_its_own_count_and_the_node_that_since_boot() {
@@ -56,7 +56,7 @@ mod tests {
             let counts = oom_counts(&top, &hierarchy);
             let of = |path: &Path| counts.get(&CgroupDir::open(path).unwrap().id()).copied();
             assert_eq!((of(dir.path()), of(&child)), (Some(1), Some(2)));
-            assert_eq!(counts.get(&NODE).copied(), node("/proc/vmstat".as_ref()));
+            assert_eq!(counts.get(&NODE).copied(), node_oom_kills());
         }
     }
 }
