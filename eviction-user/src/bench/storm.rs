@@ -23,8 +23,8 @@ impl Storm {
     /// How far ahead the product's line is armed meanwhile: near enough for many events a second.
     pub(super) const fn step(self) -> i64 {
         match self {
-            Self::Inodes => 1000,
-            Self::Forks => 100,
+            Self::Inodes => 100,
+            Self::Forks => 10,
         }
     }
 

@@ -96,7 +96,7 @@ fn notify() -> Result<Outcome> {
 fn storms() -> Result<()> {
     for storm in ["inodes", "forks"] {
         let asked = format!("--storm={storm}");
-        let figures = measured(&["notify", "--rounds=3", &asked])?;
+        let figures = measured(&["notify", "--rounds=20", &asked])?;
         let rows = rows(&figures, "results", 4)?;
         for (row, (source, stormy)) in rows.iter().zip([
             ("bpf", false),
