@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use eviction_tests::scenario::{
     Events, Evictor, OomStory, Programs, TestTree, Told, Workload, in_namespace,
 };
-use eviction_tests::suite::{self, Case};
+use eviction_tests::suite::{self, Case, Outcome};
 use serde_json::Value;
 
 use crate::observe::wait_for_line;
@@ -33,6 +33,10 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "case_69_in a cgroup namespace of its own it still spares itself",
             spares_itself,
+        ),
+        Case::new(
+            "case_64_65_neither bpffs nor tracefs is needed",
+            without_other_file_systems,
         ),
         Case::new(
             "case_68_a reader that was halted says how late it was, and still evicts",
@@ -103,6 +107,27 @@ fn spares_itself() -> Result<()> {
         "{report:#}"
     );
     Ok(())
+}
+
+/// As in a container: nothing but /sys itself.
+fn without_other_file_systems() -> Result<Outcome> {
+    let hide = "for at in /sys/fs/bpf /sys/kernel/tracing /sys/kernel/debug; do \
+                [ ! -d $at ] || mount -t tmpfs hidden $at || exit 1; done; exec \"$0\" doctor --output=json";
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", hide])
+        .arg(programs()?.eviction)
+        .output()
+        .context("unshare (util-linux) does not start")?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let report: Value = serde_json::from_str(&said)
+        .with_context(|| format!("{said}{}", String::from_utf8_lossy(&output.stderr)))?;
+    let sources = ["memory", "inodes", "pids", "observations"].map(|family| &report[family]);
+    let attached = |source: &&Value| source.as_str().is_some_and(|name| name.contains('/'));
+    ensure!(
+        sources.iter().all(attached) && report["facts"]["tracefs"] == false,
+        "{report:#}"
+    );
+    Ok(Outcome::Noted(format!("memory events from {}", sources[0])))
 }
 
 fn halted() -> Result<()> {
