@@ -98,6 +98,18 @@ impl Load {
         })
     }
 
+    /// Moves it into the cgroup and lets it make files there, with numbers from `from` on as names.
+    pub(crate) fn make_files_in(
+        &mut self,
+        cgroup: &Path,
+        directory: &Path,
+        from: u32,
+        count: u32,
+    ) -> Result<(), Failed> {
+        fs::write(cgroup.join("cgroup.procs"), self.id().to_string())?;
+        self.command(&format!("create {} {from} {count}", directory.display()))
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

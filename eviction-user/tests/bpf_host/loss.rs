@@ -1,6 +1,6 @@
 //! Full rings: what is lost is counted, and nothing stays unknown.
 
-use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
+use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, time::Duration};
 
 use eviction_user::{
     bpf::{AttachOptions, Attached, Credit, Facts, Family, KernelEvents, Rung, Wanted, plan},
@@ -8,7 +8,6 @@ use eviction_user::{
     ports::PressureSource,
     sys::cgroup::{CgroupNames, ChangeFeed, Hierarchy},
 };
-use libtest_mimic::Failed;
 
 use crate::{
     Outcome, Verdict, attach, collect,
@@ -80,34 +79,58 @@ pub(crate) fn a_full_ring_loses_no_crossing(facts: &Facts) -> Outcome {
     })
 }
 
+/// A file system that is watched, and a cgroup whose load makes files on it.
+struct Watched {
+    attached: Attached,
+    mount: Mount,
+    cgroup: Cgroup,
+}
+
+impl Watched {
+    /// `Err`: a reason to skip.
+    fn new(facts: &Facts, name: &str, growth_room: Option<u32>) -> Result<Self, String> {
+        let options = AttachOptions {
+            growth_room,
+            ..AttachOptions::default()
+        };
+        let attached = Attached::attach(facts, &plan(facts), &options);
+        if !attached.report().of(Family::Inodes).is_attached() {
+            return Err("no inode hook can be attached".into());
+        }
+        Ok(Self {
+            attached,
+            mount: Mount::ext4().or_else(|_| Mount::tmpfs())?,
+            cgroup: Cgroup::new(facts, name)?,
+        })
+    }
+
+    fn wanted(&self) -> std::io::Result<Wanted> {
+        Ok(Wanted {
+            devices: vec![(
+                Signal::NodeFsInodesFree,
+                self.mount.path().metadata()?.dev(),
+            )],
+            ..Wanted::default()
+        })
+    }
+}
+
 /// More cgroups than the table of growth holds: the oldest counters go, and that they did is known.
 pub(crate) fn counters_that_had_to_make_room_are_counted(facts: &Facts) -> Outcome {
-    let options = AttachOptions {
-        growth_room: Some(ROOM),
-        ..AttachOptions::default()
-    };
-    let attached = Attached::attach(facts, &plan(facts), &options);
-    if !attached.report().of(Family::Inodes).is_attached() {
-        return Ok(Verdict::Skipped("no inode hook can be attached".into()));
-    }
-    let mount = Mount::ext4().or_else(|_| Mount::tmpfs());
-    let (mount, cgroup) = match (mount, Cgroup::new(facts, "room")) {
-        (Ok(mount), Ok(cgroup)) => (mount, cgroup),
-        (Err(reason), _) | (_, Err(reason)) => return Ok(Verdict::Skipped(reason)),
-    };
-    let wanted = Wanted {
-        devices: vec![(Signal::NodeFsInodesFree, mount.path().metadata()?.dev())],
-        ..Wanted::default()
+    let watched = match Watched::new(facts, "room", Some(ROOM)) {
+        Ok(watched) => watched,
+        Err(reason) => return Ok(Verdict::Skipped(reason)),
     };
     runtime()?.block_on(async {
+        let wanted = watched.wanted()?;
+        let Watched {
+            attached,
+            mount,
+            cgroup,
+        } = watched;
         let mut events = KernelEvents::open(attached, &wanted, None)?;
         let mut load = Load::start(&cgroup.inner())?;
-        let directory = mount.path().display();
-        let mut make_in = |path: &Path, number: u32| -> Result<(), Failed> {
-            fs::write(path.join("cgroup.procs"), load.id().to_string())?;
-            load.command(&format!("create {directory} {number} 1"))
-        };
-        make_in(&cgroup.inner(), 0)?;
+        load.make_files_in(&cgroup.inner(), mount.path(), 0, 1)?;
         let known = events.growth().inodes.len();
         if known == 0 || events.forgotten_counts() > 0 {
             return Err(format!("{known} counters after one file").into());
@@ -115,7 +138,7 @@ pub(crate) fn counters_that_had_to_make_room_are_counted(facts: &Facts) -> Outco
         let path = |number: u32| cgroup.path.join(format!("{number}"));
         for number in 1..=4 * ROOM {
             fs::create_dir(path(number))?;
-            make_in(&path(number), number)?;
+            load.make_files_in(&path(number), mount.path(), number, 1)?;
         }
         drop(load);
         let gone = |number| scratch::remove(&path(number));
@@ -125,6 +148,41 @@ pub(crate) fn counters_that_had_to_make_room_are_counted(facts: &Facts) -> Outco
         // Others may use the same file system where it is a disk of the guest's.
         if known > ROOM.into() || known + forgotten < u64::from(4 * ROOM) || !left.is_empty() {
             return Err(format!("{known} counters, {forgotten} forgotten, left: {left:?}").into());
+        }
+        Ok(Verdict::Passed)
+    })
+}
+
+/// Its id is another one: what the old one used up is not laid to its charge.
+pub(crate) fn a_cgroup_made_again_under_its_name_counts_from_nothing(facts: &Facts) -> Outcome {
+    let watched = match Watched::new(facts, "again", None) {
+        Ok(watched) => watched,
+        Err(reason) => return Ok(Verdict::Skipped(reason)),
+    };
+    runtime()?.block_on(async {
+        let wanted = watched.wanted()?;
+        let Watched {
+            attached,
+            mount,
+            cgroup,
+        } = watched;
+        let mut events = KernelEvents::open(attached, &wanted, None)?;
+        let path = cgroup.path.join("job");
+        let mut ids = Vec::new();
+        for (from, files) in [(1000, 10), (2000, 3)] {
+            fs::create_dir(&path)?;
+            let mut load = Load::start(&path)?;
+            load.make_files_in(&path, mount.path(), from, files)?;
+            ids.push(Cgroup::id(&path)?);
+            drop(load);
+            if !scratch::remove(&path) {
+                return Err(format!("{} cannot be removed", path.display()).into());
+            }
+        }
+        let growth = events.growth().inodes_by_cgroup();
+        let counted: Vec<_> = ids.iter().map(|id| growth.get(id).copied()).collect();
+        if ids[0] == ids[1] || counted != [Some(10), Some(3)] {
+            return Err(format!("cgroups {ids:?} made {counted:?} files").into());
         }
         Ok(Verdict::Passed)
     })

@@ -78,7 +78,7 @@ fn main() -> ExitCode {
             inodes::one_event_per_arming(facts, rung)
         }));
     }
-    let told: [(&str, Scenario); 7] = [
+    let told: [(&str, Scenario); 8] = [
         (
             "tasks::raw_tp/task_newtask",
             tasks::a_storm_is_one_event_per_arming,
@@ -102,6 +102,10 @@ fn main() -> ExitCode {
         (
             "loss::case_68_counters_that_had_to_make_room_are_counted",
             loss::counters_that_had_to_make_room_are_counted,
+        ),
+        (
+            "loss::case_69_a_cgroup_made_again_under_its_name_counts_from_nothing",
+            loss::a_cgroup_made_again_under_its_name_counts_from_nothing,
         ),
         (
             "loss::case_69_cgroups_that_were_lost_are_found_by_a_walk",
