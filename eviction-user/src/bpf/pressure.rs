@@ -376,6 +376,8 @@ impl PressureSource for KernelEvents {
 
     fn growth(&mut self) -> Growth {
         let mut growth = Growth::default();
+        // Read before them: one that is begun meanwhile must not look like one that is gone.
+        let begun = self.attached.growth_begun().unwrap_or(0);
         let mut there = 0;
         for (kind, consumer, grown) in self.attached.growth() {
             there += 1;
@@ -385,8 +387,6 @@ impl PressureSource for KernelEvents {
                 Kind::Memory | Kind::Forks | Kind::OomKill => None,
             };
         }
-        // Read after them: what was begun meanwhile is told at the next call at the latest.
-        let begun = self.attached.growth_begun().unwrap_or(there);
         self.forgotten = self.forgotten.max(begun.saturating_sub(there));
         growth
     }
