@@ -1,13 +1,18 @@
 //! Full rings: what is lost is counted, and nothing stays unknown.
 
-use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, time::Duration};
+use std::{collections::BTreeSet, fs, time::Duration};
 
 use eviction_user::{
     bpf::{AttachOptions, Attached, Credit, Facts, Family, KernelEvents, Rung, Wanted, plan},
     model::Signal,
     ports::PressureSource,
-    sys::cgroup::{CgroupNames, ChangeFeed, Hierarchy},
+    sys::{
+        cgroup::{CgroupNames, ChangeFeed, Hierarchy},
+        filesystem::FileSystem,
+    },
 };
+use libtest_mimic::Failed;
+use tempfile::TempDir;
 
 use crate::{
     Outcome, Verdict, attach, collect,
@@ -83,6 +88,8 @@ pub(crate) fn a_full_ring_loses_no_crossing(facts: &Facts) -> Outcome {
 struct Watched {
     attached: Attached,
     mount: Mount,
+    /// Where the files are made: a disk that several scenarios share has files of those names already.
+    folder: TempDir,
     cgroup: Cgroup,
 }
 
@@ -97,21 +104,23 @@ impl Watched {
         if !attached.report().of(Family::Inodes).is_attached() {
             return Err("no inode hook can be attached".into());
         }
+        let mount = Mount::ext4().or_else(|_| Mount::tmpfs())?;
+        let folder = TempDir::new_in(mount.path());
         Ok(Self {
             attached,
-            mount: Mount::ext4().or_else(|_| Mount::tmpfs())?,
+            folder: folder.map_err(|error| format!("no directory of our own: {error}"))?,
+            mount,
             cgroup: Cgroup::new(facts, name)?,
         })
     }
 
-    fn wanted(&self) -> std::io::Result<Wanted> {
-        Ok(Wanted {
-            devices: vec![(
-                Signal::NodeFsInodesFree,
-                self.mount.path().metadata()?.dev(),
-            )],
-            ..Wanted::default()
-        })
+    fn wanted(&self) -> Result<Wanted, Failed> {
+        let mut wanted = Wanted::default();
+        wanted.add_device(
+            Signal::NodeFsInodesFree,
+            &FileSystem::at(self.mount.path())?,
+        );
+        Ok(wanted)
     }
 }
 
@@ -123,14 +132,16 @@ pub(crate) fn counters_that_had_to_make_room_are_counted(facts: &Facts) -> Outco
     };
     runtime()?.block_on(async {
         let wanted = watched.wanted()?;
+        // The folder goes before its file system does: what is bound last is dropped first.
         let Watched {
             attached,
-            mount,
+            mount: _mount,
+            folder,
             cgroup,
         } = watched;
         let mut events = KernelEvents::open(attached, &wanted, None)?;
         let mut load = Load::start(&cgroup.inner())?;
-        load.make_files_in(&cgroup.inner(), mount.path(), 0, 1)?;
+        load.make_files_in(&cgroup.inner(), folder.path(), 0, 1)?;
         let known = events.growth().inodes.len();
         if known == 0 || events.forgotten_counts() > 0 {
             return Err(format!("{known} counters after one file").into());
@@ -138,7 +149,7 @@ pub(crate) fn counters_that_had_to_make_room_are_counted(facts: &Facts) -> Outco
         let path = |number: u32| cgroup.path.join(format!("{number}"));
         for number in 1..=4 * ROOM {
             fs::create_dir(path(number))?;
-            load.make_files_in(&path(number), mount.path(), number, 1)?;
+            load.make_files_in(&path(number), folder.path(), number, 1)?;
         }
         drop(load);
         let gone = |number| scratch::remove(&path(number));
@@ -161,9 +172,11 @@ pub(crate) fn a_cgroup_made_again_under_its_name_counts_from_nothing(facts: &Fac
     };
     runtime()?.block_on(async {
         let wanted = watched.wanted()?;
+        // The folder goes before its file system does: what is bound last is dropped first.
         let Watched {
             attached,
-            mount,
+            mount: _mount,
+            folder,
             cgroup,
         } = watched;
         let mut events = KernelEvents::open(attached, &wanted, None)?;
@@ -172,7 +185,7 @@ pub(crate) fn a_cgroup_made_again_under_its_name_counts_from_nothing(facts: &Fac
         for (from, files) in [(1000, 10), (2000, 3)] {
             fs::create_dir(&path)?;
             let mut load = Load::start(&path)?;
-            load.make_files_in(&path, mount.path(), from, files)?;
+            load.make_files_in(&path, folder.path(), from, files)?;
             ids.push(Cgroup::id(&path)?);
             drop(load);
             if !scratch::remove(&path) {
