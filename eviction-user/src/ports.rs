@@ -211,6 +211,9 @@ pub trait Inventory {
         None
     }
 
+    /// What the last look could not read although the rest was there.
+    fn unread(&self) -> Option<String>;
+
     /// OOM kills by the kernel's own counters: by cgroup id where something is watched, 0 for the node.
     fn oom_counts(&mut self) -> BTreeMap<u64, u64> {
         BTreeMap::new()

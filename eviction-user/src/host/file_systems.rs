@@ -52,22 +52,25 @@ impl FileSystems {
         }
     }
 
-    pub(super) fn read(
-        &self,
-        now: Timestamp,
-        summary: &mut Summary,
-    ) -> Result<(), FileSystemError> {
+    /// One that cannot be read has no figures, and is no reason to be blind for all the rest. The first
+    /// such error is returned.
+    pub(super) fn read(&self, now: Timestamp, summary: &mut Summary) -> Option<FileSystemError> {
+        let mut first = None;
         for (fs, stats) in [
             (&self.nodefs, &mut summary.nodefs),
             (&self.imagefs, &mut summary.imagefs),
             (&self.containerfs, &mut summary.containerfs),
         ] {
-            *stats = match fs {
-                Some(fs) => Some(fs_stats(now, &fs.read()?)),
+            *stats = match fs.as_ref().map(FileSystem::read) {
+                Some(Ok(read)) => Some(fs_stats(now, &read)),
+                Some(Err(e)) => {
+                    first.get_or_insert(e);
+                    None
+                }
                 None => None,
             };
         }
-        Ok(())
+        first
     }
 }
 
@@ -131,6 +134,21 @@ mod tests {
             let found = on(devices.0, devices.1, devices.2).layout();
             assert_eq!(found, expected, "{devices:?}");
         }
+    }
+
+    #[test]
+    fn a_file_system_that_cannot_be_read_leaves_the_others_their_figures() {
+        let mounted = tempfile::tempdir().unwrap();
+        let all = FileSystems {
+            nodefs: FileSystem::at(mounted.path()).ok(),
+            imagefs: FileSystem::at("/".as_ref()).ok(),
+            containerfs: None,
+        };
+        mounted.close().unwrap();
+        let mut summary = Summary::default();
+        let error = all.read(Timestamp::from_secs(1), &mut summary).unwrap();
+        assert!(error.to_string().contains("cannot look at"), "{error}");
+        assert!(summary.nodefs.is_none() && summary.imagefs.is_some());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::sys::cgroup::{
     CgroupDir, GroupMemoryReader, Hierarchy, node_oom_kills, oom_counts, protected_memory,
 };
 use crate::sys::clock;
+use crate::sys::filesystem::FileSystemError;
 use crate::sys::node_memory::NodeMemoryReader;
 use crate::sys::node_tasks::NodeTasksReader;
 use crate::sys::reader::ReadError;
@@ -51,6 +52,7 @@ pub struct HostInventory {
     group: GroupMemoryReader,
     tasks: Option<NodeTasksReader>,
     file_systems: FileSystems,
+    unread: Option<FileSystemError>,
     guards: GuardFigures,
     reading: Reading,
     uses: DiskUses,
@@ -97,6 +99,7 @@ impl HostInventory {
                 most_processes: watched.most_processes,
             },
             file_systems: watched.file_systems,
+            unread: None,
             uses: match watched.scan {
                 Scan::None => DiskUses::new(None),
                 Scan::Background(scanner) => DiskUses::new(Some(scanner)),
@@ -176,15 +179,17 @@ impl Inventory for HostInventory {
         if let Some(tasks) = &self.tasks {
             self.look.summary.rlimit = Some(tasks.read().map_err(failed)?);
         }
-        self.file_systems
-            .read(now, &mut self.look.summary)
-            .map_err(failed)?;
+        self.unread = self.file_systems.read(now, &mut self.look.summary);
         self.uses.keep_scanning();
         Ok(&self.look)
     }
 
     fn node_oom_kills(&mut self) -> Option<u64> {
         node_oom_kills()
+    }
+
+    fn unread(&self) -> Option<String> {
+        self.unread.as_ref().map(ToString::to_string)
     }
 
     fn oom_counts(&mut self) -> BTreeMap<u64, u64> {

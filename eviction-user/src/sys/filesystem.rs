@@ -16,16 +16,21 @@ pub struct FileSystemUse {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("cannot look at the file system of {path}: {source}")]
-pub struct FileSystemError {
-    path: PathBuf,
-    source: nix::Error,
+pub enum FileSystemError {
+    #[error("cannot look at the file system of {path}: {source}")]
+    Unreadable { path: PathBuf, source: nix::Error },
+    #[error(
+        "{path} is on another file system than at the start: it has been unmounted, or something was mounted over it"
+    )]
+    Another { path: PathBuf },
 }
 
 /// A file system, by a path on it.
 #[derive(Debug, Clone)]
 pub struct FileSystem {
     path: PathBuf,
+    /// `st_dev` of the path when it was opened.
+    shown_device: u64,
     /// Device number of the file system that the path is really on.
     pub device: u64,
     /// Its mount, where it can be told.
@@ -39,11 +44,12 @@ impl FileSystem {
                 let mount = Mount::of(path).ok();
                 Ok(Self {
                     path: path.to_owned(),
+                    shown_device: found.st_dev,
                     device: mount.as_ref().map_or(found.st_dev, |mount| mount.device),
                     mount,
                 })
             }
-            Err(source) => Err(FileSystemError {
+            Err(source) => Err(FileSystemError::Unreadable {
                 path: path.to_owned(),
                 source,
             }),
@@ -55,10 +61,17 @@ impl FileSystem {
     }
 
     pub fn read(&self) -> Result<FileSystemUse, FileSystemError> {
-        let found = statvfs(&self.path).map_err(|source| FileSystemError {
+        let unreadable = |source| FileSystemError::Unreadable {
             path: self.path.clone(),
             source,
-        })?;
+        };
+        // What lies below an unmounted disk is no measure of it (user case 20).
+        if stat(&self.path).map_err(unreadable)?.st_dev != self.shown_device {
+            return Err(FileSystemError::Another {
+                path: self.path.clone(),
+            });
+        }
+        let found = statvfs(&self.path).map_err(unreadable)?;
         // The kubelet (cAdvisor) takes f_bavail, what an ordinary user may still write.
         Ok(FileSystemUse {
             available_bytes: found.blocks_available() * found.fragment_size(),
@@ -82,6 +95,17 @@ mod tests {
             "{read:?}"
         );
         assert!(read.inodes_free <= read.inodes, "{read:?}");
+    }
+
+    #[test]
+    fn case_20_another_file_system_in_the_same_place_is_an_error_and_no_figure() {
+        let mut fs = FileSystem::at(Path::new("/proc")).unwrap();
+        fs.shown_device += 1;
+        let error = fs.read().unwrap_err().to_string();
+        assert!(
+            error.starts_with("/proc is on another file system"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! A workload for tests and the demo: joins a cgroup, then uses up memory or inodes.
+//! A workload for tests and the demo: joins a cgroup, then uses up memory, inodes or PIDs.
 
 use clap::{Parser, Subcommand};
-use eviction_tests::load::{Progress, hog, hold, make_inodes, read_again, worker};
+use eviction_tests::load::{Progress, fork_processes, hog, hold, make_inodes, read_again, worker};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Uses up memory or inodes inside a cgroup, for tests.
+/// Uses up memory, inodes or PIDs inside a cgroup, for tests.
 #[derive(Parser)]
 struct Args {
     /// Cgroup directories to join first (one per hierarchy).
@@ -38,6 +38,8 @@ enum Load {
     Inodes { dir: PathBuf, count: u64, rate: u64 },
     /// Does what is told on standard input; needs no progress page.
     Worker,
+    /// Forks processes that do nothing at a rate a second; 0 = as fast as it goes.
+    Fork { count: u64, rate: u64 },
 }
 
 fn main() -> io::Result<()> {
@@ -62,6 +64,7 @@ fn main() -> io::Result<()> {
             bytes,
             passes,
         } => read_again(&file, bytes, passes, page()?.page())?,
+        Load::Fork { count, rate } => fork_processes(count, rate, page()?.page())?,
         Load::Worker => return worker::obey(),
     };
     match never {}

@@ -6,7 +6,7 @@ use eviction_tests::oracle::{DiskOracle, Fs};
 use eviction_tests::scenario::demo::{Demo, inode_faults, is_timer, memory_faults, right_victim};
 use eviction_tests::scenario::soundness::{self, ChargeRuns, Line, Settings, charge_runs};
 use eviction_tests::scenario::{
-    Events, InodeStory, MemoryStory, OomStory, Programs, cache, interrupt,
+    Events, InodeStory, MemoryStory, OomStory, Programs, cache, interrupt, pids,
 };
 use eviction_user::bpf::{Facts, FactsOptions, Rung};
 use serde_json::Value;
@@ -39,6 +39,8 @@ enum Story {
     },
     /// Page cache that is in use, and a hog: cases 14 and 15. The file (or disk) has 96 MiB or more.
     GuestCache { file: PathBuf },
+    /// Short of PIDs, with time to spare: a soft victim that ignores the request to leave.
+    Pids,
     /// The kernel's OOM killer strikes: its victim is told, with its cgroup.
     Oom {
         /// Without eBPF: by the kernel's counters.
@@ -239,6 +241,10 @@ fn main() -> Result<ExitCode> {
             }
             faults.extend(wrong_source(&outcome.source, &how.expect_source));
             (serde_json::to_value(&outcome)?, faults)
+        }
+        Story::Pids => {
+            let outcome = pids::run(&programs)?;
+            (serde_json::to_value(&outcome)?, outcome.faults())
         }
         Story::GuestCache { file } => {
             let outcome = cache::run(&programs, &file, 30 << 20)?;

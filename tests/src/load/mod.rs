@@ -3,12 +3,14 @@
 
 mod inodes;
 mod memory;
+mod processes;
 mod progress;
 mod read;
 pub mod worker;
 
 pub use inodes::make_inodes;
 pub use memory::{hog, hold};
+pub use processes::fork_processes;
 pub use progress::{Progress, ProgressPage};
 pub use read::read_again;
 

@@ -10,6 +10,7 @@ pub mod interrupt;
 mod memory;
 mod namespace;
 mod oom;
+pub mod pids;
 pub mod soundness;
 mod tree;
 mod workload;

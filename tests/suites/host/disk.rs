@@ -155,11 +155,25 @@ fn reclaim_does_not_help(name: &str, arguments: &[&str]) -> Result<(Record, Reco
     evictor.wait_for("gone", LONG)?;
     let gone = wait_until(LONG, || (!hog.is_alive()).then_some(()));
     gone.context("the hog still runs")?;
+    // Its files are still there, and nobody else goes for them.
+    let held = wait_until(LONG, || {
+        evictor.drain();
+        let mut held = evictor.of_kind("held-back");
+        held.any(|r| r.text("reason") == "not-filling")
+            .then_some(())
+    });
     evictor.terminate(LONG)?;
     evictor.drain();
-    let reclaims = evictor.of_kind("reclaimed").count();
-    if decision.text("victim") != "hog" || reclaims != 1 {
-        bail!("calm {}: {:?}", calm.is_alive(), evictor.seen);
+    let (reclaims, decisions) = (
+        evictor.of_kind("reclaimed").count(),
+        evictor.of_kind("decision").count(),
+    );
+    if decision.text("victim") != "hog"
+        || (reclaims, decisions) != (1, 1)
+        || held.is_none()
+        || !calm.is_alive()
+    {
+        bail!("held {held:?}: {:?}", evictor.seen);
     }
     Ok((reclaimed, decision))
 }

@@ -1,11 +1,12 @@
 //! Soft thresholds on this machine: real processes that are asked, waited for, and killed.
 
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use eviction_tests::scenario::{Evictor, Programs, TestTree, Workload, wait_until};
-use eviction_tests::suite::{self, Case};
+use eviction_tests::scenario::{self, Evictor, Programs, TestTree, Workload, wait_until};
+use eviction_tests::suite::{self, Case, Outcome};
 use nix::sys::signal::Signal;
 
 const MIB: u64 = 1 << 20;
@@ -22,6 +23,14 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "a hard threshold met meanwhile kills the soft victim at once",
             hard_meanwhile,
+        ),
+        Case::new(
+            "short of PIDs, who has most processes is asked and then killed as a whole (case 29)",
+            pids,
+        ),
+        Case::new(
+            "a restart goes on with the victim of the last process (case 2)",
+            restart,
         ),
         Case::new(
             "once met, evictions go on until limit and minimum reclaim are free (case 34)",
@@ -157,6 +166,56 @@ fn hard_meanwhile() -> Result<()> {
     evictor.drain();
     let decisions = evictor.of_kind("decision").count();
     if ended != Some(Signal::SIGKILL as i32) || decisions != 1 || !more.is_alive() {
+        bail!("ended by {ended:?}: {:?}", evictor.seen);
+    }
+    Ok(())
+}
+
+fn pids() -> Result<Outcome> {
+    let outcome = scenario::pids::run(&Programs::in_folder(&suite::programs()?))?;
+    let faults = outcome.faults();
+    if !faults.is_empty() {
+        bail!(faults.join("\n"));
+    }
+    Ok(Outcome::Noted(format!(
+        "{} processes, woken by {}",
+        outcome.killed, outcome.source
+    )))
+}
+
+fn restart() -> Result<()> {
+    let story = Story::new("restart")?;
+    let mut hog = story.load("hog", 170, &["--ignore-sigterm"])?;
+    let state = format!("--state={}", story.folder.path().join("state").display());
+    let arguments = with(&["--eviction-max-pod-grace-period=600", &state]);
+    let mut evictor = story.evictor(&arguments)?;
+    evictor.wait_for("asked", LONG)?;
+    let kept = story.folder.path().join("state/victims.json");
+    let written = wait_until(LONG, || {
+        fs::read_to_string(&kept)
+            .ok()
+            .filter(|text| text.contains("hog"))
+    });
+    written.context("the victim was not written down")?;
+    // By SIGKILL, in the middle of the grace.
+    drop(evictor);
+    let mut evictor = story.evictor(&arguments)?;
+    let taken_over = evictor.wait_for("taken-over", LONG)?;
+    evictor.wait_for("started", LONG)?;
+    let grace_ms = taken_over.number("grace_ms").unwrap_or(0);
+    if !hog.is_alive() || !(1..600_000).contains(&grace_ms) {
+        bail!("{grace_ms} ms left: {:?}", evictor.seen);
+    }
+    // Now it is urgent. Whoever comes next is not to be blamed for it.
+    let mut more = story.hold("more", 60)?;
+    evictor.wait_for("kill", LONG)?;
+    evictor.wait_for("gone", LONG)?;
+    let ended = wait_until(LONG, || hog.ended_by());
+    evictor.drain();
+    if ended != Some(Signal::SIGKILL as i32)
+        || evictor.of_kind("decision").next().is_some()
+        || !more.is_alive()
+    {
         bail!("ended by {ended:?}: {:?}", evictor.seen);
     }
     Ok(())

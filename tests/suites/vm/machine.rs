@@ -133,6 +133,7 @@ step "case 18, dying cgroups" dying
 step "a hook that is switched off" silenced
 step "a CPU that goes and comes" unplugged
 step "case 13 and 69, an OOM kill seen from a cgroup namespace" eviction-scenario oom --namespace
+step "case 40, a soft threshold of PIDs" eviction-scenario pids
 step "inodes by fentry" eviction-scenario guest-inodes /dev/vda --expect-source fentry/inode_init_owner
 step "inodes by kprobe" eviction-scenario guest-inodes /dev/vdb --rungs kprobe/inode_init_owner --expect-source kprobe/inode_init_owner
 step "inodes without eBPF" eviction-scenario guest-inodes /dev/vdc --timer --expect-source timer

@@ -82,8 +82,10 @@ pub enum Hold {
     NoStall { required: f32, stall: Option<f32> },
     /// More removed cgroups still hold memory than the guard allows: it comes back without an eviction.
     DyingCgroups { most: u64, dying: u64 },
-    /// The last eviction for this disk freed nothing, and nobody fills it any more.
+    /// The last eviction for this signal freed nothing, and nobody uses up more.
     NotFilling { signal: Signal, available: i64 },
+    /// What the last victim held is only just coming back.
+    Recovering { signal: Signal, available: i64 },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -178,6 +180,7 @@ impl Hold {
             Self::NoStall { .. } => "no-stall",
             Self::DyingCgroups { .. } => "dying-cgroups",
             Self::NotFilling { .. } => "not-filling",
+            Self::Recovering { .. } => "recovering",
         }
     }
 
@@ -185,7 +188,10 @@ impl Hold {
     pub const fn left(&self) -> Option<Span> {
         match self {
             Self::CoolDown { left } | Self::HourlyCap { left, .. } => Some(*left),
-            Self::NoStall { .. } | Self::DyingCgroups { .. } | Self::NotFilling { .. } => None,
+            Self::NoStall { .. }
+            | Self::DyingCgroups { .. }
+            | Self::NotFilling { .. }
+            | Self::Recovering { .. } => None,
         }
     }
 }
@@ -221,6 +227,10 @@ impl fmt::Display for Hold {
             Self::NotFilling { signal, available } => write!(
                 f,
                 "the last eviction for {signal} freed nothing and its {available} do not get less: one more would not help; free some, or see --reclaim"
+            ),
+            Self::Recovering { signal, available } => write!(
+                f,
+                "the last victim is gone only now: {signal} is {available} so far"
             ),
         }
     }

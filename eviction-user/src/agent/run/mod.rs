@@ -200,7 +200,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 return Turn::Blind;
             }
         };
-        self.blind_because = None;
+        self.partly_blind();
         // The event may have come while this look, taken for another reason, was under way.
         let wake = match wake {
             Wake::Event(_) => wake,
@@ -238,6 +238,15 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             });
             self.blind_because = Some(reason);
         }
+    }
+
+    /// One disk that cannot be read is told, and keeps nobody from seeing the rest.
+    fn partly_blind(&mut self) {
+        let unread = self.inventory.unread();
+        if let Some(reason) = unread.clone().filter(|_| unread != self.blind_because) {
+            self.tell(Entry::LookFailed { reason });
+        }
+        self.blind_because = unread;
     }
 
     fn cycle_due(&self, now: Timestamp) -> bool {

@@ -46,6 +46,7 @@ struct Node {
     victims: Vec<OomVictim>,
     silent: Vec<SilentHook>,
     look_fails: bool,
+    unread: Option<String>,
     /// Who was asked to leave, and who does not do so.
     asked: Vec<String>,
     stubborn: Vec<&'static str>,
@@ -205,6 +206,10 @@ impl Inventory for FakeInventory {
             ..FsStats::default()
         });
         Ok(&self.look)
+    }
+
+    fn unread(&self) -> Option<String> {
+        self.node.0.borrow().unread.clone()
     }
 
     fn snapshot(&mut self, _growth: &Growth) -> Snapshot {

@@ -180,6 +180,26 @@ async fn an_oom_kill_a_silent_hook_and_a_late_event_are_told_and_kill_nobody() {
 }
 
 #[tokio::test]
+async fn a_disk_that_cannot_be_read_is_told_once_and_memory_is_watched_all_the_same() {
+    let node = Shared::new(&[("a", 200)]);
+    node.0.borrow_mut().unread = Some("/data is gone".to_owned());
+    node.run(settings(), |node| {
+        node.0.borrow_mut().used.insert("hog", 750);
+        node.0.borrow_mut().event = Some(event());
+    })
+    .await;
+    let node = node.0.borrow();
+    let told = node
+        .entries
+        .iter()
+        .filter(|entry| matches!(entry, Entry::LookFailed { reason } if reason == "/data is gone"));
+    assert_eq!(
+        (told.count(), node.killed.as_slice()),
+        (1, ["hog".to_owned()].as_slice())
+    );
+}
+
+#[tokio::test]
 async fn a_look_that_fails_kills_nobody_is_told_once_and_tried_again_calmly() {
     let node = Shared::new(&[("a", 950)]);
     node.0.borrow_mut().look_fails = true;

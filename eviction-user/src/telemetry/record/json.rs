@@ -1,8 +1,8 @@
 //! Records for programs. All records of one eviction carry the same id.
 
 use super::{Names, event_to, micros, millis, record_id, request, state_kind, wall_clock, why_not};
-use crate::model::{Action, EvictionCause, Outcome, Ranking, Signal, Timestamp};
-use crate::ports::{Entry, LadderStep};
+use crate::model::{Action, EvictionCause, Outcome, Ranking, Signal, Timestamp, Uid};
+use crate::ports::{Entry, KillReport, LadderStep};
 use crate::sys::clock;
 use crate::telemetry::disk_rows::DiskRow;
 use serde_json::{Value, json};
@@ -87,16 +87,11 @@ pub(super) fn object(entry: &Entry, names: &mut Names) -> Value {
             uid,
             report,
             wake,
-        } => json!({
-            "record": "kill",
-            "id": record_id(*id),
-            "t_ns": report.done.as_nanos(),
-            "time": wall_clock(report.done),
-            "uid": uid.as_str(),
-            "method": report.method,
-            "processes": report.processes,
-            "event_to_kill_us": event_to(wake, report.done).map(micros),
-        }),
+        } => {
+            let mut record = signalled("kill", *id, uid, report);
+            record["event_to_kill_us"] = json!(event_to(wake, report.done).map(micros));
+            record
+        }
         Entry::TakenOver { id, uid, at, grace } => json!({
             "record": "taken-over",
             "id": record_id(*id),
@@ -110,16 +105,11 @@ pub(super) fn object(entry: &Entry, names: &mut Names) -> Value {
             uid,
             report,
             grace,
-        } => json!({
-            "record": "asked",
-            "id": record_id(*id),
-            "t_ns": report.done.as_nanos(),
-            "time": wall_clock(report.done),
-            "uid": uid.as_str(),
-            "method": report.method,
-            "processes": report.processes,
-            "grace_ms": millis(*grace),
-        }),
+        } => {
+            let mut record = signalled("asked", *id, uid, report);
+            record["grace_ms"] = json!(millis(*grace));
+            record
+        }
         Entry::Reclaim {
             at,
             signal,
@@ -195,6 +185,19 @@ pub(super) fn object(entry: &Entry, names: &mut Names) -> Value {
 /// One way to hear of events: whether it is used, at how many places, or why not.
 fn ladder_step(step: &LadderStep) -> Value {
     json!({"family": step.family, "name": step.name, "places": step.places, "why_not": step.why_not})
+}
+
+/// A signal was sent to all of a victim's processes.
+fn signalled(kind: &str, id: u64, uid: &Uid, report: &KillReport) -> Value {
+    json!({
+        "record": kind,
+        "id": record_id(id),
+        "t_ns": report.done.as_nanos(),
+        "time": wall_clock(report.done),
+        "uid": uid.as_str(),
+        "method": report.method,
+        "processes": report.processes,
+    })
 }
 
 /// What else the engine says beside evictions.

@@ -27,7 +27,8 @@ pub struct Additions {
     pub min_stall_percent: Option<f32>,
     /// Removed cgroups that still hold memory; with more of them low memory evicts nobody.
     pub max_dying_cgroups: Option<u64>,
-    /// A disk that stays as full as the last eviction left it evicts nobody more.
+    /// A disk that stays as full as the last eviction left it evicts nobody more, and neither do PIDs that
+    /// are only just coming back.
     #[cfg_attr(feature = "serde", serde(default))]
     pub only_while_filling: bool,
 }

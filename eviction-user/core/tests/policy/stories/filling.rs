@@ -40,10 +40,7 @@ impl Story {
         let held = actions.iter().any(|action| {
             matches!(
                 action,
-                Action::Held(Hold::NotFilling {
-                    signal: Signal::NodeFsAvailable,
-                    ..
-                })
+                Action::Held(Hold::NotFilling { .. } | Hold::Recovering { .. })
             )
         });
         let mut said = victims(&actions);
@@ -68,7 +65,33 @@ fn case_34_while_evictions_do_free_something_they_go_on() {
     let mut story = story();
     assert_eq!(story.disk(1, 50), ["a"]);
     story.gone(2, "a");
-    assert_eq!(story.disk(2, 60), ["a"]);
+    assert_eq!(story.disk(2, 60), ["held"], "is that all?");
+    assert_eq!(story.deadline(), Some(3), "asked again soon");
+    assert_eq!(story.disk(3, 65), ["held"], "no, it goes on");
+    assert_eq!(story.disk(4, 65), ["a"]);
+}
+
+#[test]
+fn pids_that_come_back_late_cost_nobody_else() {
+    let config = EngineConfig::with_thresholds(vec![hard(Signal::PidAvailable, "100")]);
+    let mut story = Story::with(EngineConfig {
+        additions: Additions::default().for_a_host(),
+        ..config
+    });
+    let pods = ["a", "b"].map(|uid| {
+        let mut pod = disk_pod(uid, 0, 0);
+        pod.stats
+            .iter_mut()
+            .for_each(|stats| stats.process_count = Some(9));
+        pod
+    });
+    let left = |pids| Left { pids, ..PLENTY };
+    assert_eq!(story.victims(1, left(50), &pods), ["a"]);
+    story.gone(2, "a");
+    assert_eq!(story.victims(2, left(50), &pods[1..]), [""; 0]);
+    assert_eq!(story.victims(3, left(80), &pods[1..]), [""; 0]);
+    assert_eq!(story.victims(4, left(900), &pods[1..]), [""; 0]);
+    assert_eq!(story.victims(5, left(50), &pods[1..]), ["b"], "anew");
 }
 
 #[test]
