@@ -1,5 +1,6 @@
 //! The thread that looks, decides and kills. Nothing else runs on it, so that nothing else can delay it.
 
+use crate::sys::heap;
 use crate::sys::realtime::{self, RealtimeError};
 use nix::errno::Errno;
 use std::io;
@@ -32,7 +33,7 @@ impl Privileges {
     /// From here on the calling thread runs before all ordinary ones, and what the process has touched
     /// stays in memory. To be called when all slow preparation is done.
     pub fn take() -> Self {
-        realtime::give_back_unused_memory();
+        heap::give_back();
         Self {
             realtime: realtime::schedule_first(),
             memory_lock: realtime::lock_memory(),

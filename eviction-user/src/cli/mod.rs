@@ -18,6 +18,7 @@ mod trace;
 
 pub use exit::Exit;
 
+use crate::sys::heap;
 use crate::telemetry::logging::{self, LogFormat};
 use clap::{Parser, Subcommand};
 
@@ -60,6 +61,7 @@ enum Command {
 
 /// Runs the program with the arguments of this process.
 pub fn main() -> Exit {
+    heap::stay_small();
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(e) => {

@@ -5,6 +5,7 @@ pub mod background;
 pub mod cgroup;
 pub mod clock;
 pub mod filesystem;
+pub mod heap;
 pub mod meminfo;
 pub mod mount;
 pub mod node_memory;

@@ -36,16 +36,6 @@ pub fn schedule_first() -> Result<(), RealtimeError> {
     }
 }
 
-/// Gives back to the kernel what was freed: reading the kernel's types at the start takes some 30 MiB for a moment, which
-/// would stay with us, and be locked, for good.
-pub fn give_back_unused_memory() {
-    // SAFETY: takes a size only, and leaves alone what is in use. Whether anything was given back changes nothing.
-    #[cfg(target_env = "gnu")]
-    unsafe {
-        nix::libc::malloc_trim(0);
-    }
-}
-
 /// Locks what the process has and will have in memory, as it is touched, so that no look waits for a
 /// page to come back from disk just when memory is short.
 pub fn lock_memory() -> Result<(), Errno> {
