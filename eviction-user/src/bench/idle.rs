@@ -47,15 +47,11 @@ pub fn run(settings: &Settings, hierarchy: &Hierarchy, stop: &Stop) -> Result<Ro
         scratch.add(&format!("idle-{number}"))?;
     }
     let mut workload = Helper::start(&scratch.add("breathing")?)?;
-    let mut args = vec![
-        format!("--root={}", scratch.root().path().display()),
-        "--eviction-hard=memory.available<1%,nodefs.inodesFree<1%".to_owned(),
-        format!("--nodefs={}", settings.directory.display()),
-        // Whatever it should find: there is nothing to be gained here by killing.
-        "--dry-run".to_owned(),
-    ];
-    args.extend(settings.run_args.iter().cloned());
-    let product = Product::start(&args)?;
+    let product = Product::watching(
+        scratch.root().path(),
+        &settings.directory,
+        &settings.run_args,
+    )?;
     workload.tell(&Task::Breathe {
         bytes_a_second: settings.charging * MIB,
     })?;

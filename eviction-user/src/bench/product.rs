@@ -4,13 +4,18 @@ use super::BenchError;
 use super::helper::{OWN_PROGRAM, dies_with_us};
 use crate::sys::clock;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// Loading the programs takes a good part of a second in a debug build.
 const STARTING: Duration = Duration::from_secs(60);
+
+const FAR_LINES: &str =
+    "memory.available<1%,nodefs.available<1%,nodefs.inodesFree<1%,pid.available<1%";
 
 pub(super) struct Product {
     child: Child,
@@ -20,6 +25,23 @@ pub(super) struct Product {
 }
 
 impl Product {
+    /// Watches `root` and the file system of `directory`, with a line of each kind armed far from where the node is; kills
+    /// nobody, whatever it should find.
+    pub(super) fn watching(
+        root: &Path,
+        directory: &Path,
+        more: &[String],
+    ) -> Result<Self, BenchError> {
+        let mut args = vec![
+            format!("--root={}", root.display()),
+            format!("--nodefs={}", directory.display()),
+            format!("--eviction-hard={FAR_LINES}"),
+            "--dry-run".to_owned(),
+        ];
+        args.extend(more.iter().cloned());
+        Self::start(&args)
+    }
+
     /// Returns when its lines are armed.
     pub(super) fn start(args: &[String]) -> Result<Self, BenchError> {
         let mut command = Command::new(OWN_PROGRAM);
@@ -68,10 +90,18 @@ impl Product {
             .to_owned()
     }
 
+    /// Where each family's events come from.
+    pub(super) fn sources(&self) -> BTreeMap<String, String> {
+        let sources = self.started["sources"].as_object().into_iter().flatten();
+        let named = |(family, source): (&String, &Value)| {
+            Some((family.clone(), source.as_str()?.to_owned()))
+        };
+        sources.filter_map(named).collect()
+    }
+
     /// Is this hook the first of its family?
     pub(super) fn uses(&self, rung: &str) -> bool {
-        let sources = self.started["sources"].as_object();
-        sources.is_some_and(|sources| sources.values().any(|source| source == rung))
+        self.sources().values().any(|source| source == rung)
     }
 
     /// The next record of that kind.

@@ -149,7 +149,7 @@ fn cost() -> Result<Outcome> {
         are_numbers(row, &["plain_ns", "ratio"])?;
     }
     let programs = figures["programs"].as_array().context("no programs")?;
-    let used = figures["memory"].as_str().unwrap_or("");
+    let used = figures["sources"]["memory"].as_str().unwrap_or("");
     let runs = programs
         .iter()
         .find(|p| p["rung"] == used && p["loop"] == "page-faults");

@@ -13,6 +13,7 @@ use super::product::Product;
 use super::scratch::Scratch;
 use super::{BenchError, Stop};
 use crate::sys::cgroup::Hierarchy;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -78,19 +79,17 @@ impl Work {
 /// The whole measurement.
 #[derive(Debug)]
 pub struct Cost {
-    /// The hooks in use while the pairs were taken: memory and inodes.
-    pub memory: String,
-    pub inodes: String,
+    /// The hooks in use while the pairs were taken, by family.
+    pub sources: BTreeMap<String, String>,
     pub pairs: Vec<Pairs>,
     pub programs: Vec<Runs>,
 }
 
 pub fn run(settings: &Settings, hierarchy: &Hierarchy, stop: &Stop) -> Result<Cost, BenchError> {
     let mut bench = Bench::open(settings, hierarchy)?;
-    let (memory, inodes) = bench.rungs()?;
+    let sources = bench.armed(&settings.run_args)?.sources();
     Ok(Cost {
-        memory,
-        inodes,
+        sources,
         pairs: pairs::measure(&mut bench, settings.pairs, stop)?,
         programs: programs::measure(&mut bench, stop)?,
     })
@@ -118,20 +117,7 @@ impl<'a> Bench<'a> {
 
     /// An `eviction run` with its lines armed, far from each of them.
     fn armed(&self, more: &[String]) -> Result<Product, BenchError> {
-        let mut args = vec![
-            format!("--root={}", self.scratch.root().path().display()),
-            "--eviction-hard=memory.available<1%,nodefs.inodesFree<1%".to_owned(),
-            format!("--nodefs={}", self.folder.path().display()),
-            // Whatever it should find: there is nothing to be gained here by killing.
-            "--dry-run".to_owned(),
-        ];
-        args.extend(more.iter().cloned());
-        Product::start(&args)
-    }
-
-    fn rungs(&self) -> Result<(String, String), BenchError> {
-        let product = self.armed(&self.settings.run_args)?;
-        Ok((product.rung("memory"), product.rung("inodes")))
+        Product::watching(self.scratch.root().path(), self.folder.path(), more)
     }
 
     /// Nanoseconds for `count` times.

@@ -10,6 +10,7 @@ use crate::sys::cgroup::Hierarchy;
 use crate::telemetry::record::Output;
 use clap::{Args, value_parser};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,8 +35,7 @@ pub(in crate::cli) struct CostArgs {
 
 #[derive(Debug, Serialize)]
 struct Figures {
-    memory: String,
-    inodes: String,
+    sources: BTreeMap<String, String>,
     results: Vec<LoopFigures>,
     programs: Vec<ProgramFigures>,
     fentry: Option<FentryFigures>,
@@ -111,13 +111,16 @@ impl Figures {
             results: cost.pairs.iter().map(LoopFigures::new).collect(),
             programs: cost.programs.into_iter().map(ProgramFigures::new).collect(),
             fentry: fentry.map(FentryFigures::new),
-            memory: cost.memory,
-            inodes: cost.inodes,
+            sources: cost.sources,
         }
     }
 
     fn print(&self) {
-        table::print(&format!("hooks: {}, {}\n", self.memory, self.inodes));
+        let sources = self
+            .sources
+            .iter()
+            .map(|(family, hook)| vec![family.clone(), hook.clone()]);
+        table::print(&format!("{}\n", table(&["events of", "from"], sources)));
         let header = [
             "loop",
             "pairs",
