@@ -134,7 +134,8 @@ pub const FAULT_BATCH: u32 = 64;
 /// larger.
 pub const CHARGE_BATCH: u32 = 64;
 
-/// The most that one call takes: an extent of ext4 has 32,768 blocks, one of btrfs 128 MiB; xfs asks for less at a time.
+/// The most that one call takes: an extent of ext4 has 32,768 blocks of 4 KiB, one of btrfs 128 MiB; xfs asks for less at a
+/// time, tmpfs for a huge page.
 pub const EXTENT_BYTES: u64 = 128 << 20;
 
 /// How far the node's own counters, which a program compares, may lag behind the figure that a look reads.
@@ -178,7 +179,8 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// Inodes and tasks are seen one by one while they are made, one per CPU at a time. A task is in the kernel's count
+    /// Inodes and tasks are seen one by one while they are made, one per CPU at a time. `inode_init_owner` runs before the
+    /// table shows the inode used on tmpfs, after it on ext4; either way within the same call. A task is in the kernel's count
     /// (`nr_threads`) just before it is seen, not after: the same allowance makes up for it, and what is left of the distance
     /// when it is smaller than that is reported late by one task per CPU at most.
     pub const fn one_by_one(cpus: u32) -> Self {
@@ -189,8 +191,21 @@ impl InFlight {
         }
     }
 
-    /// Disk space is seen when a function is asked for it, at most one extent per CPU at a time; `statfs` shows it when that
-    /// function is done. Hooks that fire afterwards instead (tracepoints of ext4) make the report late by the same much.
+    /// Disk space. Hook by hook, with what a look may not see although it is booked, or the reverse:
+    /// - ext4, entry of `ext4_claim_free_clusters` and `ext4_mb_new_blocks`: booked, and the counter moves before the function
+    ///   returns; one extent per call.
+    /// - ext4, tracepoints: they fire after the counter has moved, so the look sees it first and the booking follows within
+    ///   the same call: the report is late by one extent per CPU at worst, and nothing is missed.
+    /// - xfs, entry of what changes the free blocks: as ext4; a transaction books its whole reservation and returns the rest,
+    ///   which costs looks. Tracepoints: as ext4's.
+    /// - btrfs: data is booked when it is reserved, up to a transaction (30 s) before `statfs` moves. No bound on that would
+    ///   be small enough, so the same data is booked again when its extent is allocated, right before `statfs` moves: a credit
+    ///   given between the two is used up by the second booking. A chunk of metadata reports whatever credit is left.
+    /// - tmpfs, entry of the accounting function: one huge page per call.
+    ///
+    /// Space that is given back makes the growth smaller, never the credit; the growth gets it back when the function that
+    /// frees it has returned, so that it is not ahead of `statfs`. A reservation that fails (ENOSPC) stays booked: looks too
+    /// many, and a growth too high until the next scan.
     pub const fn bytes(cpus: u32) -> Self {
         Self {
             unreported: 0,

@@ -149,7 +149,7 @@ fn mount_id(fdinfo: &str) -> Option<u64> {
 }
 
 /// A line of mountinfo: `36 35 98:0 /root /mnt rw,noatime master:1 - ext4 /dev/sda1 rw,errors=continue`.
-fn parse(line: &str) -> Option<(u64, Mount)> {
+pub(super) fn parse(line: &str) -> Option<(u64, Mount)> {
     let (mount, file_system) = line.split_once(" - ")?;
     let mount: Vec<&str> = mount.split(' ').collect();
     let [id, _, device, _, point, options, ..] = mount[..] else {

@@ -109,3 +109,79 @@ pub fn thin_loop(mount: &Mount) -> Option<Doubt> {
         backing: file.display().to_string(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::mount::parse;
+
+    /// What is said of bytes, and of inodes; nothing where they can be followed.
+    #[test]
+    fn file_systems_whose_figures_cannot_be_followed_are_told_apart() {
+        let remote = |kind: &str| Some(Doubt::Remote(kind.into()));
+        let quota = |option: &str| Some(Doubt::Quota(option.into()));
+        let no_hook = |kind: &str| Some(Doubt::NoHook(kind.into()));
+        let table = [
+            ("ext4 /dev/sda1 rw,errors=continue", None, None),
+            ("ext4 /dev/sda1 rw,grpid", None, Some(Doubt::GroupId)),
+            (
+                "ext4 /dev/sda1 rw,usrquota",
+                quota("usrquota"),
+                quota("usrquota"),
+            ),
+            ("xfs /dev/sdb rw,inode64,noquota", None, None),
+            (
+                "xfs /dev/sdb rw,prjquota",
+                quota("prjquota"),
+                quota("prjquota"),
+            ),
+            ("xfs /dev/sdb rw,grpid,noquota", None, Some(Doubt::GroupId)),
+            ("btrfs /dev/sdc rw,space_cache=v2", None, None),
+            ("tmpfs tmpfs rw,size=1024k,nr_inodes=400", None, None),
+            (
+                "tmpfs tmpfs rw,size=0k,nr_inodes=0",
+                Some(Doubt::Unlimited),
+                Some(Doubt::Unlimited),
+            ),
+            ("nfs4 server:/a rw,vers=4.2", remote("nfs4"), remote("nfs4")),
+            ("cifs //server/a rw", remote("cifs"), remote("cifs")),
+            (
+                "fuse.sshfs there: rw",
+                remote("fuse.sshfs"),
+                remote("fuse.sshfs"),
+            ),
+            ("fuseblk /dev/sdd rw", remote("fuseblk"), remote("fuseblk")),
+            ("overlay overlay rw,lowerdir=/l", no_hook("overlay"), None),
+            ("f2fs /dev/sde rw", no_hook("f2fs"), None),
+        ];
+        for (text, bytes, inodes) in table {
+            let line = format!("36 35 98:0 / /mnt rw,noatime master:1 - {text}");
+            let (_, mount) = parse(&line).unwrap();
+            assert_eq!(
+                (doubt(&mount, false), doubt(&mount, true)),
+                (bytes, inodes),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_doubt_names_its_cause_and_what_is_done_instead() {
+        for (doubt, words) in [
+            (Doubt::Remote("nfs4".into()), ["nfs4", "timer"]),
+            (Doubt::Quota("prjquota".into()), ["prjquota", "timer"]),
+            (Doubt::NoHook("f2fs".into()), ["f2fs", "timer"]),
+            (Doubt::GroupId, ["grpid", "timer"]),
+            (Doubt::Unlimited, ["never move", "memory.available"]),
+            (
+                Doubt::ThinLoop {
+                    backing: "/img".into(),
+                },
+                ["/img", "below"],
+            ),
+        ] {
+            let said = doubt.to_string();
+            assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        }
+    }
+}
