@@ -1,6 +1,7 @@
 //! What statfs says about a file system.
 
-use super::mount::Mount;
+use super::mount::{FsKind, Mount};
+use super::xfs;
 use nix::sys::stat::stat;
 use nix::sys::statvfs::statvfs;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,8 @@ pub struct FileSystem {
     pub device: u64,
     /// Its mount, where it can be told.
     pub mount: Option<Mount>,
+    /// Where `statfs` says something else: see `xfs.rs`.
+    most_inodes: Option<u64>,
 }
 
 impl FileSystem {
@@ -42,7 +45,11 @@ impl FileSystem {
         match stat(path) {
             Ok(found) => {
                 let mount = Mount::of(path).ok();
+                let is_xfs = mount
+                    .as_ref()
+                    .is_some_and(|mount| mount.kind == FsKind::Xfs);
                 Ok(Self {
+                    most_inodes: is_xfs.then(|| xfs::most_inodes(path)).flatten(),
                     path: path.to_owned(),
                     shown_device: found.st_dev,
                     device: mount.as_ref().map_or(found.st_dev, |mount| mount.device),
@@ -73,11 +80,13 @@ impl FileSystem {
         }
         let found = statvfs(&self.path).map_err(unreadable)?;
         // The kubelet (cAdvisor) takes f_bavail, what an ordinary user may still write.
+        let used = found.files().saturating_sub(found.files_free());
+        let inodes = self.most_inodes.unwrap_or(found.files());
         Ok(FileSystemUse {
             available_bytes: found.blocks_available() * found.fragment_size(),
             capacity_bytes: found.blocks() * found.fragment_size(),
-            inodes: found.files(),
-            inodes_free: found.files_free(),
+            inodes,
+            inodes_free: inodes.saturating_sub(used),
         })
     }
 }

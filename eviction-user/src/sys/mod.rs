@@ -19,3 +19,4 @@ pub mod realtime;
 #[cfg(test)]
 mod recorded;
 pub mod trust;
+mod xfs;

@@ -1,9 +1,10 @@
 //! Disk space and inodes as this kernel's tracepoints tell of them, against `statfs`. The other rungs are shown in guests.
 
 use anyhow::{Result, bail};
-use eviction_tests::oracle::{DiskOracle, Fs, make_image};
+use eviction_tests::oracle::{DiskOracle, Fs, Mounted, make_image};
 use eviction_tests::suite::{Case, Outcome};
 use eviction_user::bpf::{Facts, FactsOptions, Rung};
+use eviction_user::sys::filesystem::FileSystem;
 
 pub(crate) fn cases() -> Vec<Case> {
     let case =
@@ -28,7 +29,33 @@ pub(crate) fn cases() -> Vec<Case> {
                 Rung::TraceFreedBtrfs,
             ],
         ),
+        Case::new("an xfs full of data is not short of inodes", full_xfs),
     ]
+}
+
+/// `statfs` says it is.
+fn full_xfs() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let image = folder.path().join("image");
+    make_image(Fs::Xfs, &image)?;
+    let mounted = Mounted::mount(Fs::Xfs, Some(&image), folder.path())?;
+    let fs = FileSystem::at(&mounted.work())?;
+    let before = fs.read()?;
+    let file = std::fs::File::create(mounted.work().join("big"))?;
+    let most = i64::try_from(before.available_bytes * 98 / 100)?;
+    nix::fcntl::fallocate(&file, nix::fcntl::FallocateFlags::empty(), 0, most)?;
+    let (after, told) = (fs.read()?, nix::sys::statvfs::statvfs(&mounted.work())?);
+    let percent = |free: u64, all: u64| free * 100 / all.max(1);
+    if told.files_free() * 4 > before.inodes_free
+        || percent(after.inodes_free, after.inodes) < 90
+        || after.inodes - after.inodes_free != before.inodes - before.inodes_free + 1
+    {
+        bail!(
+            "{before:?}, then {after:?}; statfs tells of {} free inodes",
+            told.files_free()
+        );
+    }
+    Ok(())
 }
 
 fn against_statfs(fs: Fs, rungs: &[Rung]) -> Result<Outcome> {
