@@ -124,7 +124,7 @@ step "trace" trace
 step "memory by fentry" eviction-scenario guest-memory --record /tmp/recording --expect-source fentry/page_counter_try_charge
 step "its recording replays" replay
 step "memory by kprobe" eviction-scenario guest-memory --rungs kprobe/page_counter_try_charge --expect-source kprobe/page_counter_try_charge
-step "no crossing is missed" eviction-scenario soundness --crossings 3 --seed 1
+step "no crossing is missed" eviction-scenario soundness --lines group --crossings 3 --seed 1
 step "at most one run for 32 pages" eviction-scenario charge-runs --lines group --charge 64 --distance 200 --rungs fentry/page_counter_try_charge --pages-per-run 32
 step "notifications without eBPF" notified
 step "memory without eBPF" eviction-scenario guest-memory --timer --expect-source timer
