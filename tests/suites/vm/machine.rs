@@ -106,6 +106,8 @@ unplugged() {
 # What the kernel offers without eBPF: PSI and memory.events on cgroup v2, eventfds on v1.
 notified() {
     mkdir $GROUP/notified
+    limit=memory.max; [ $GROUP = /sys/fs/cgroup ] || limit=memory.limit_in_bytes
+    echo 67108864 >$GROUP/notified/$limit
     eviction run --platform=host --root=$GROUP/notified --eviction-hard='memory.available<1Mi,allocatableMemory.available<1Mi' \
         --events=psi --dry-run --output=json >/tmp/notified & runner=$!
     for i in $(seq 100); do grep -q started /tmp/notified && break; sleep 0.2; done
