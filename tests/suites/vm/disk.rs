@@ -26,7 +26,9 @@ pub(crate) fn run(series: &str) -> Result<Outcome> {
     let mut guest = Guest::new(kernel, CgroupVersion::V2, command);
     let scenario = suite::programs()?.join("eviction-scenario");
     guest.files = vec![(scenario, "/bin/eviction-scenario".to_owned())];
-    guest.modules = ["xfs", "btrfs", "overlay"].map(str::to_owned).to_vec();
+    guest
+        .modules
+        .extend(["xfs", "btrfs", "overlay"].map(str::to_owned));
     for (number, fs) in DISKS.into_iter().enumerate() {
         let image = folder.path().join(number.to_string());
         make_image(fs, &image)?;
