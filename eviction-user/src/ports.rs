@@ -65,7 +65,7 @@ pub struct PressureEvent {
     pub rung: &'static str,
 }
 
-/// Says when to look.
+/// Says when to look. No method has a default: a source that wraps another must not pass over one.
 pub trait PressureSource {
     /// Notes what has been spent so far. Must come *before* the look whose distances are armed:
     /// what is charged between the two then counts twice rather than not at all.
@@ -97,19 +97,13 @@ pub trait PressureSource {
 
     /// Cgroups' shares of a file system that were forgotten because the kernel's table was full, in all: what they have used
     /// up since they were first seen is counted from anew.
-    fn forgotten_counts(&mut self) -> u64 {
-        0
-    }
+    fn forgotten_counts(&mut self) -> u64;
 
     /// Hooks that turned out to be silent since the last call. Until they are heard again they cover nothing.
-    fn silent_hooks(&mut self) -> Vec<SilentHook> {
-        Vec::new()
-    }
+    fn silent_hooks(&mut self) -> Vec<SilentHook>;
 
     /// Victims of the OOM killer that became known since the last call. Each comes as an event too: after it a look is due.
-    fn oom_victims(&mut self) -> Vec<OomVictim> {
-        Vec::new()
-    }
+    fn oom_victims(&mut self) -> Vec<OomVictim>;
 }
 
 /// What the kernel counted since the programs were attached, for whoever knows a figure from some moment after that: it is

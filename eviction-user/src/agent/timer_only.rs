@@ -1,7 +1,7 @@
 //! A pressure source without events: all that is left is the timer.
 
 use crate::model::Signal;
-use crate::ports::{Distance, Growth, PressureEvent, PressureSource};
+use crate::ports::{Distance, Growth, OomVictim, PressureEvent, PressureSource, SilentHook};
 
 #[derive(Debug, Default)]
 pub struct TimerOnly;
@@ -35,5 +35,17 @@ impl PressureSource for TimerOnly {
 
     fn lost_events(&mut self) -> u64 {
         0
+    }
+
+    fn forgotten_counts(&mut self) -> u64 {
+        0
+    }
+
+    fn silent_hooks(&mut self) -> Vec<SilentHook> {
+        Vec::new()
+    }
+
+    fn oom_victims(&mut self) -> Vec<OomVictim> {
+        Vec::new()
     }
 }

@@ -2,7 +2,7 @@
 //! they cover no line: the timer goes on, and they wake it earlier.
 
 use crate::model::Signal;
-use crate::ports::{Distance, Growth, PressureEvent, PressureSource};
+use crate::ports::{Distance, Growth, OomVictim, PressureEvent, PressureSource, SilentHook};
 use crate::sys::cgroup::{CgroupDir, Hierarchy, Version};
 use crate::sys::clock;
 use crate::sys::notification::{NODE_PRESSURE, Notification, NotificationError};
@@ -207,5 +207,17 @@ impl PressureSource for Notices {
 
     fn lost_events(&mut self) -> u64 {
         0
+    }
+
+    fn forgotten_counts(&mut self) -> u64 {
+        0
+    }
+
+    fn silent_hooks(&mut self) -> Vec<SilentHook> {
+        Vec::new()
+    }
+
+    fn oom_victims(&mut self) -> Vec<OomVictim> {
+        Vec::new()
     }
 }

@@ -373,6 +373,10 @@ impl PressureSource for Shared {
         self.0.borrow().lost
     }
 
+    fn forgotten_counts(&mut self) -> u64 {
+        0
+    }
+
     fn oom_victims(&mut self) -> Vec<OomVictim> {
         std::mem::take(&mut self.0.borrow_mut().victims)
     }
