@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use eviction_user::host::{FileSystems, HostInventory, Scan, Watched};
+use eviction_user::host::{FileSystems, GuardsAsked, HostInventory, Scan, Watched};
 use eviction_user::ports::Inventory;
 use eviction_user::sys::cgroup::{CgroupDir, Hierarchy};
 use eviction_user::sys::filesystem::FileSystem;
@@ -52,6 +52,7 @@ fn a_look_does_not_allocate() {
             scan: Scan::None,
             pids: true,
             most_processes: Some(1),
+            guards: GuardsAsked::ALL,
         };
         HostInventory::open(group, hierarchy.clone(), Vec::new(), watched).ok()
     });

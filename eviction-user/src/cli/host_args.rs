@@ -4,7 +4,7 @@ use super::Failure;
 use super::eviction_args::EvictionArgs;
 use crate::bpf::Wanted;
 use crate::config::{FsPaths, HostConfig, HostFlags};
-use crate::host::{FileSystems, HostInventory, Scan, ScanTarget, Watched};
+use crate::host::{FileSystems, GuardsAsked, HostInventory, Scan, ScanTarget, Watched};
 use crate::model::{FsLayout, Operator, Signal, Threshold};
 use crate::policy::{EngineConfig, containerfs};
 use crate::sys::cgroup::{CgroupDir, DyingCgroups, GroupMemoryReader, Hierarchy};
@@ -170,12 +170,17 @@ impl Host {
             .collect()
     }
 
-    pub(super) fn inventory(&self, scan: Scan) -> Result<HostInventory, Failure> {
+    pub(super) fn inventory(
+        &self,
+        scan: Scan,
+        guards: GuardsAsked,
+    ) -> Result<HostInventory, Failure> {
         let watched = Watched {
             file_systems: self.file_systems.clone(),
             scan,
             pids: self.watches(Signal::PidAvailable),
             most_processes: self.max_processes,
+            guards,
         };
         HostInventory::open(
             self.root.clone(),

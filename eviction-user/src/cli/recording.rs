@@ -31,6 +31,12 @@ pub(super) struct RecordingArgs {
     record_files: u32,
 }
 
+impl RecordingArgs {
+    pub(super) fn is_asked_for(&self) -> bool {
+        self.record.is_some()
+    }
+}
+
 /// Starts recording if that is asked for.
 pub(super) fn start(
     args: &RecordingArgs,

@@ -5,7 +5,7 @@ use super::recording::{self, RecordingArgs};
 use super::source::{self, BpfArgs, EventsMode, KernelSource, Source, Target};
 use super::{Exit, Failure, place, stop};
 use crate::agent::{self, Agent, Lines, Privileges, Settings};
-use crate::host::{HostExecutor, HostInventory, Scan, Scanner};
+use crate::host::{GuardsAsked, HostExecutor, HostInventory, Scan, Scanner};
 use crate::policy::{Engine, EngineConfig};
 use crate::ports::{PressureSource, Started};
 use crate::record::Recorder;
@@ -55,7 +55,12 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     }
     let wanted = host.wanted();
     let (memory, keeper) = open_state(args)?;
-    let inventory = host.inventory(background_scan(&host, args.state.as_deref())?)?;
+    let guards = if args.recording.is_asked_for() {
+        GuardsAsked::ALL
+    } else {
+        GuardsAsked::by(&host.config.additions)
+    };
+    let inventory = host.inventory(background_scan(&host, args.state.as_deref())?, guards)?;
     let engine = host.engine_config();
     let lines = Lines::new(host.thresholds());
     let places = place::all(&host);

@@ -1,11 +1,37 @@
-//! What the policy's guards ask for beside the signals. Read for each decision, so that a recording can
-//! also tell what a guard would have said that was off.
+//! What the policy's guards ask for beside the signals. Read for each decision, and only where somebody
+//! asks: the kernel gives the stall out under a lock that its own worker holds at times (`psi_show`, 6.18).
 
 use crate::model::Summary;
+use crate::policy::additions::Additions;
 use crate::sys::cgroup::{DyingCgroups, Hierarchy};
 use crate::sys::pressure::MemoryStall;
 
-/// `None`: not to be had on this machine. Whether that matters is said at the start, when a guard is on.
+/// Which of them are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GuardsAsked {
+    pub stall: bool,
+    pub dying: bool,
+}
+
+impl GuardsAsked {
+    /// For whoever only wants to know; and for a recording, which then can also tell what a guard would
+    /// have said that was off.
+    pub const ALL: Self = Self {
+        stall: true,
+        dying: true,
+    };
+
+    /// Those of the guards that are on.
+    pub fn by(additions: &Additions) -> Self {
+        Self {
+            stall: additions.min_stall_percent.is_some(),
+            dying: additions.max_dying_cgroups.is_some(),
+        }
+    }
+}
+
+/// `None`: not asked for, or not to be had on this machine. Whether that matters is said at the start, when
+/// a guard is on.
 #[derive(Debug)]
 pub(super) struct GuardFigures {
     stall: Option<MemoryStall>,
@@ -13,15 +39,36 @@ pub(super) struct GuardFigures {
 }
 
 impl GuardFigures {
-    pub(super) fn open(hierarchy: &Hierarchy) -> Self {
+    pub(super) fn open(hierarchy: &Hierarchy, asked: GuardsAsked) -> Self {
+        let stall = asked.stall.then(MemoryStall::open);
+        let dying = asked.dying.then(|| DyingCgroups::open(hierarchy));
         Self {
-            stall: MemoryStall::open().ok(),
-            dying: DyingCgroups::open(hierarchy).ok().flatten(),
+            stall: stall.and_then(Result::ok),
+            dying: dying.and_then(Result::ok).flatten(),
         }
     }
 
     pub(super) fn read_into(&self, summary: &mut Summary) {
         summary.memory_stall_percent = self.stall.as_ref().and_then(|s| s.some_percent().ok());
         summary.dying_cgroups = self.dying.as_ref().and_then(|d| d.read().ok());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guard_that_is_off_reads_nothing() {
+        let mut additions = Additions::default();
+        let asked = |additions: &Additions| {
+            let asked = GuardsAsked::by(additions);
+            (asked.stall, asked.dying)
+        };
+        assert_eq!(asked(&additions), (false, false));
+        additions.min_stall_percent = Some(1.0);
+        assert_eq!(asked(&additions), (true, false));
+        additions.max_dying_cgroups = Some(0);
+        assert_eq!(asked(&additions), (true, true));
     }
 }

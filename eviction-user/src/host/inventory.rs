@@ -2,7 +2,7 @@
 
 use super::disk_use::DiskUses;
 use super::file_systems::FileSystems;
-use super::guard_figures::GuardFigures;
+use super::guard_figures::{GuardFigures, GuardsAsked};
 use super::member::{Member, Reading};
 use super::own::Untouchable;
 use super::scan::{ScanResult, Scanner};
@@ -30,6 +30,7 @@ pub struct Watched {
     pub pids: bool,
     /// A workload with more processes is never a victim.
     pub most_processes: Option<u64>,
+    pub guards: GuardsAsked,
 }
 
 /// How it is known what lies below the workloads' directories.
@@ -79,7 +80,7 @@ impl HostInventory {
             node: NodeMemoryReader::open(&hierarchy)?,
             group: GroupMemoryReader::open(&root, hierarchy.version)?,
             untouchable: Untouchable::find(&hierarchy),
-            guards: GuardFigures::open(&hierarchy),
+            guards: GuardFigures::open(&hierarchy, watched.guards),
             specs: specs
                 .into_iter()
                 .map(|spec| (spec.name.clone(), spec))

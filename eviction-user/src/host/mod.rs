@@ -16,6 +16,7 @@ mod workload;
 
 pub use executor::HostExecutor;
 pub use file_systems::FileSystems;
+pub use guard_figures::GuardsAsked;
 pub use inventory::{HostInventory, Scan, Watched};
 pub use notices::Notices;
 pub use reclaim::ReclaimCommand;

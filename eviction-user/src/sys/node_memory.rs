@@ -75,11 +75,10 @@ impl NodeMemoryReader {
 
 /// `anon + file` and the file pages of the v2 root's `memory.stat`.
 fn v2_root_usage(content: &[u8]) -> Option<(u64, FilePages)> {
-    let value = |key| parse::flat_keyed(content, key);
-    Some((
-        value("anon")?.checked_add(value("file")?)?,
-        FilePages::parse(content, Version::V2)?,
-    ))
+    let [inactive, active, dirty, writeback] = FilePages::V2_KEYS;
+    let keys = ["anon", "file", inactive, active, dirty, writeback];
+    let [anon, file, pages @ ..] = parse::flat_keyed_all(content, keys);
+    Some((anon?.checked_add(file?)?, FilePages::of(pages)?))
 }
 
 #[cfg(test)]

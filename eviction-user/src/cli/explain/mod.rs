@@ -9,7 +9,7 @@ mod text;
 use super::host_args::{Host, HostArgs};
 use super::table::print;
 use super::{Exit, Failure, place};
-use crate::host::{Scan, Scanner};
+use crate::host::{GuardsAsked, Scan, Scanner};
 use crate::model::{ObservedPod, Snapshot};
 use crate::policy::Engine;
 use crate::ports::{Growth, Inventory};
@@ -29,7 +29,7 @@ pub(super) struct ExplainArgs {
 pub(super) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     let host = args.host.open()?;
     let scan = Scan::Done(Scanner::once(&host.scan_targets()));
-    let mut inventory = host.inventory(scan)?;
+    let mut inventory = host.inventory(scan, GuardsAsked::ALL)?;
     inventory.look().map_err(|e| Failure::runtime(&e))?;
     // The kernel's counters run only while `eviction run` does.
     let snapshot = inventory.snapshot(&Growth::default());

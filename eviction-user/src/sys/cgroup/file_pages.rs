@@ -16,26 +16,32 @@ impl FilePages {
     /// `None` without a line for inactive file pages. The other lines only make more of the cache
     /// reclaimable: 0 where they are missing.
     pub fn parse(stat: &[u8], version: Version) -> Option<Self> {
-        let [inactive, active, dirty, writeback] = match version {
+        let keys = match version {
             Version::V1 => [
                 "total_inactive_file",
                 "total_active_file",
                 "total_dirty",
                 "total_writeback",
             ],
-            Version::V2 => [
-                "inactive_file",
-                "active_file",
-                "file_dirty",
-                "file_writeback",
-            ],
+            Version::V2 => Self::V2_KEYS,
         };
-        let value = |key| parse::flat_keyed(stat, key);
-        let or_none = |key| value(key).unwrap_or(0);
+        Self::of(parse::flat_keyed_all(stat, keys))
+    }
+
+    pub(in crate::sys) const V2_KEYS: [&'static str; 4] = [
+        "inactive_file",
+        "active_file",
+        "file_dirty",
+        "file_writeback",
+    ];
+
+    /// From the values of these keys, in this order.
+    pub(in crate::sys) fn of(values: [Option<u64>; 4]) -> Option<Self> {
+        let [inactive, active, dirty, writeback] = values;
         Some(Self {
-            inactive: value(inactive)?,
-            active: or_none(active),
-            unclean: or_none(dirty).saturating_add(or_none(writeback)),
+            inactive: inactive?,
+            active: active.unwrap_or(0),
+            unclean: dirty.unwrap_or(0).saturating_add(writeback.unwrap_or(0)),
         })
     }
 

@@ -18,6 +18,21 @@ pub fn flat_keyed(content: &[u8], key: &str) -> Option<u64> {
     })
 }
 
+/// The values of several keys of such a file, which is gone through once.
+pub fn flat_keyed_all<const N: usize>(content: &[u8], keys: [&str; N]) -> [Option<u64>; N] {
+    let mut values = [None; N];
+    for line in content.split(|&b| b == b'\n') {
+        let Some(space) = line.iter().position(|&b| b == b' ') else {
+            continue;
+        };
+        let (key, rest) = line.split_at(space);
+        if let Some(place) = keys.iter().position(|wanted| wanted.as_bytes() == key) {
+            values[place] = number(trimmed(rest));
+        }
+    }
+    values
+}
+
 /// The process ids of `cgroup.procs`.
 pub fn pids(content: &[u8]) -> impl Iterator<Item = i32> + '_ {
     content
@@ -58,6 +73,13 @@ mod tests {
         assert_eq!(flat_keyed(stat, "total_inactive_file"), Some(40));
         assert_eq!(flat_keyed(stat, "file"), None);
         assert_eq!(flat_keyed(b"oom_kill 2", "oom"), None);
+    }
+
+    #[test]
+    fn several_keys_are_found_in_any_order_and_the_missing_ones_are_told() {
+        let stat = b"anon 10\ninactive_anon 20\nbroken\nfile x\ninactive_file 30\n";
+        let keys = ["inactive_file", "gone", "anon", "file"];
+        assert_eq!(flat_keyed_all(stat, keys), [Some(30), None, Some(10), None]);
     }
 
     #[test]
