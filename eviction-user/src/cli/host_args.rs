@@ -2,6 +2,7 @@
 
 use super::Failure;
 use super::eviction_args::EvictionArgs;
+use super::fs_args::FsArgs;
 use crate::bpf::Wanted;
 use crate::config::{FsPaths, HostConfig, HostFlags};
 use crate::host::{FileSystems, GuardsAsked, HostInventory, Scan, ScanTarget, Watched};
@@ -28,16 +29,8 @@ pub(super) struct HostArgs {
     config: Option<PathBuf>,
     #[command(flatten)]
     eviction: EvictionArgs,
-    /// A path on the file system that nodefs.available and nodefs.inodesFree are about.
-    #[arg(long, value_name = "PATH")]
-    nodefs: Option<PathBuf>,
-    /// The same for imagefs.available and imagefs.inodesFree.
-    #[arg(long, value_name = "PATH")]
-    imagefs: Option<PathBuf>,
-    /// The same for containerfs.available and containerfs.inodesFree. As in the kubelet these take the
-    /// limits of nodefs or imagefs, unless nodefs and imagefs are one and containerfs is another.
-    #[arg(long, value_name = "PATH")]
-    containerfs: Option<PathBuf>,
+    #[command(flatten)]
+    paths: FsArgs,
     /// What is known of a workload: NAME:priority=N,request=QUANTITY,grace=SECONDS,dir=PATH,protect. The
     /// request defaults to memory.low, then to 0; grace is how long it needs to end by itself; dir is
     /// where its files lie: they are counted in the background.
@@ -86,9 +79,9 @@ impl HostArgs {
             config: self.config.clone(),
             eviction: self.eviction.flags(),
             paths: FsPaths {
-                nodefs: self.nodefs.clone(),
-                imagefs: self.imagefs.clone(),
-                containerfs: self.containerfs.clone(),
+                nodefs: self.paths.nodefs.clone(),
+                imagefs: self.paths.imagefs.clone(),
+                containerfs: self.paths.containerfs.clone(),
             },
             workloads: self.workloads.clone(),
             reclaim: self.reclaim.reclaim.clone(),

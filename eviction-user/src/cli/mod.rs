@@ -6,6 +6,7 @@ mod doctor;
 mod eviction_args;
 mod exit;
 mod explain;
+mod fs_args;
 mod host_args;
 mod place;
 mod recording;

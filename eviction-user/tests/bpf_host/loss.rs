@@ -114,14 +114,28 @@ impl Watched {
         })
     }
 
-    fn wanted(&self) -> Result<Wanted, Failed> {
+    /// To be called within a runtime.
+    fn open(self) -> Result<Scene, Failed> {
         let mut wanted = Wanted::default();
         wanted.add_device(
             Signal::NodeFsInodesFree,
             &FileSystem::at(self.mount.path())?,
         );
-        Ok(wanted)
+        Ok(Scene {
+            events: KernelEvents::open(self.attached, &wanted, None)?,
+            cgroup: self.cgroup,
+            folder: self.folder,
+            _mount: self.mount,
+        })
     }
+}
+
+/// The same with its counters running. Fields are dropped in this order: the mount after what lies on it.
+struct Scene {
+    events: KernelEvents,
+    cgroup: Cgroup,
+    folder: TempDir,
+    _mount: Mount,
 }
 
 /// More cgroups than the table of growth holds: the oldest counters go, and that they did is known.
@@ -131,15 +145,8 @@ pub(crate) fn counters_that_had_to_make_room_are_counted(facts: &Facts) -> Outco
         Err(reason) => return Ok(Verdict::Skipped(reason)),
     };
     runtime()?.block_on(async {
-        let wanted = watched.wanted()?;
-        // The folder goes before its file system does: what is bound last is dropped first.
-        let Watched {
-            attached,
-            mount: _mount,
-            folder,
-            cgroup,
-        } = watched;
-        let mut events = KernelEvents::open(attached, &wanted, None)?;
+        let mut scene = watched.open()?;
+        let (events, cgroup, folder) = (&mut scene.events, &scene.cgroup, &scene.folder);
         let mut load = Load::start(&cgroup.inner())?;
         load.make_files_in(&cgroup.inner(), folder.path(), 0, 1)?;
         let known = events.growth().inodes.len();
@@ -171,15 +178,8 @@ pub(crate) fn a_cgroup_made_again_under_its_name_counts_from_nothing(facts: &Fac
         Err(reason) => return Ok(Verdict::Skipped(reason)),
     };
     runtime()?.block_on(async {
-        let wanted = watched.wanted()?;
-        // The folder goes before its file system does: what is bound last is dropped first.
-        let Watched {
-            attached,
-            mount: _mount,
-            folder,
-            cgroup,
-        } = watched;
-        let mut events = KernelEvents::open(attached, &wanted, None)?;
+        let mut scene = watched.open()?;
+        let (events, cgroup, folder) = (&mut scene.events, &scene.cgroup, &scene.folder);
         let path = cgroup.path.join("job");
         let mut ids = Vec::new();
         for (from, files) in [(1000, 10), (2000, 3)] {

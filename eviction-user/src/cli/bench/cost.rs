@@ -1,6 +1,6 @@
 //! `eviction bench cost`.
 
-use super::{carry_out, tenths};
+use super::{ProductArgs, carry_out, tenths};
 use crate::bench::cost::{
     self, Computed, Cost, Pairs, Runs, Settings, Work, computed_fentry_share,
 };
@@ -25,12 +25,8 @@ pub(in crate::cli) struct CostArgs {
     /// A directory on the file system whose inodes are watched; the loops make their files in it.
     #[arg(long, value_name = "PATH", default_value_os_t = std::env::temp_dir())]
     directory: PathBuf,
-    /// Use only these hooks for the pairs, as `eviction doctor` names them, separated by commas.
-    #[arg(long, value_name = "RUNGS")]
-    rungs: Option<String>,
-    /// How the figures are printed.
-    #[arg(long, value_enum, default_value = "text")]
-    output: Output,
+    #[command(flatten)]
+    product: ProductArgs,
 }
 
 #[derive(Debug, Serialize)]
@@ -88,11 +84,11 @@ pub(in crate::cli) fn cost(args: &CostArgs) -> Result<Exit, Failure> {
         pairs: args.pairs,
         loop_time: Duration::from_millis(args.loop_millis),
         directory: args.directory.clone(),
-        run_args: super::run_args(args.rungs.as_deref()),
+        run_args: args.product.run_args(),
     };
     let cost = carry_out(move |stop| cost::run(&settings, &hierarchy, stop))?;
     let figures = Figures::new(cost);
-    match args.output {
+    match args.product.output {
         Output::Json => super::print_json(&figures)?,
         Output::Text => figures.print(),
     }

@@ -1,6 +1,6 @@
 //! `eviction bench idle`.
 
-use super::{Results, carry_out, tenths};
+use super::{ProductArgs, Results, carry_out, tenths};
 use crate::bench::idle::{self, Settings};
 use crate::cli::table::{self, table};
 use crate::cli::{Exit, Failure};
@@ -24,12 +24,8 @@ pub(in crate::cli) struct IdleArgs {
     /// A path on the file system whose inodes are watched.
     #[arg(long, value_name = "PATH", default_value_os_t = std::env::temp_dir())]
     directory: PathBuf,
-    /// Use only these hooks, as `eviction doctor` names them, separated by commas.
-    #[arg(long, value_name = "RUNGS")]
-    rungs: Option<String>,
-    /// How the figures are printed.
-    #[arg(long, value_enum, default_value = "text")]
-    output: Output,
+    #[command(flatten)]
+    product: ProductArgs,
 }
 
 #[derive(Debug, Serialize)]
@@ -58,7 +54,7 @@ pub(in crate::cli) fn idle(args: &IdleArgs) -> Result<Exit, Failure> {
         cgroups: args.cgroups,
         charging: args.charging,
         directory: args.directory.clone(),
-        run_args: super::run_args(args.rungs.as_deref()),
+        run_args: args.product.run_args(),
     };
     let row = carry_out(move |stop| idle::run(&settings, &hierarchy, stop))?;
     let figures = Figures {
@@ -69,7 +65,7 @@ pub(in crate::cli) fn idle(args: &IdleArgs) -> Result<Exit, Failure> {
         cpu_percent: (row.cpu_percent * 1000.0).round() / 1000.0,
         rss_mib: tenths(row.rss_mib),
     };
-    match args.output {
+    match args.product.output {
         Output::Json => Results {
             results: vec![figures],
         }

@@ -1,6 +1,6 @@
 //! `eviction bench kill`.
 
-use super::{Results, carry_out, tenths};
+use super::{ProductArgs, Results, carry_out, tenths};
 use crate::bench::kill::{self, Row, Settings};
 use crate::bench::stats::Sorted;
 use crate::cli::table::{self, table};
@@ -19,12 +19,8 @@ pub(in crate::cli) struct KillArgs {
     #[arg(long, value_name = "RATES", default_value = "50,500,2000", value_delimiter = ',',
           value_parser = value_parser!(u64).range(1..=100_000))]
     rates: Vec<u64>,
-    /// Use only these hooks, as `eviction doctor` names them, separated by commas.
-    #[arg(long, value_name = "RUNGS")]
-    rungs: Option<String>,
-    /// How the figures are printed.
-    #[arg(long, value_enum, default_value = "text")]
-    output: Output,
+    #[command(flatten)]
+    product: ProductArgs,
 }
 
 /// One line of the result.
@@ -92,11 +88,11 @@ pub(in crate::cli) fn kill(args: &KillArgs) -> Result<Exit, Failure> {
     let settings = Settings {
         rounds: args.rounds,
         rates: args.rates.clone(),
-        run_args: super::run_args(args.rungs.as_deref()),
+        run_args: args.product.run_args(),
     };
     let rows = carry_out(move |stop| kill::run(&settings, &hierarchy, stop))?;
     let results: Vec<_> = rows.into_iter().map(Figures::new).collect();
-    match args.output {
+    match args.product.output {
         Output::Json => Results { results }.print()?,
         Output::Text => table::print(&table(&HEADER, results.iter().map(Figures::cells))),
     }

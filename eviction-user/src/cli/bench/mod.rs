@@ -7,6 +7,7 @@ mod notify;
 
 use super::{Exit, Failure, stop};
 use crate::bench::{self, BenchError, Stop};
+use crate::telemetry::record::Output;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -102,12 +103,22 @@ fn failure(error: BenchError) -> Failure {
     }
 }
 
-/// What a user says about the hooks of the `eviction run` that is measured.
-fn run_args(rungs: Option<&str>) -> Vec<String> {
-    rungs
-        .map(|rungs| format!("--rungs={rungs}"))
-        .into_iter()
-        .collect()
+/// About an `eviction run` that is measured as a whole.
+#[derive(Debug, Args)]
+struct ProductArgs {
+    /// Use only these hooks, as `eviction doctor` names them, separated by commas.
+    #[arg(long, value_name = "RUNGS")]
+    rungs: Option<String>,
+    /// How the figures are printed.
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+impl ProductArgs {
+    fn run_args(&self) -> Vec<String> {
+        let rungs = self.rungs.iter();
+        rungs.map(|rungs| format!("--rungs={rungs}")).collect()
+    }
 }
 
 /// One digit after the point: what the clocks are good for.

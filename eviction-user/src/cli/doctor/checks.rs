@@ -1,6 +1,7 @@
 //! The examination itself: every check is a fact with its fix.
 
-use super::signals::{FsArgs, signals};
+use super::super::fs_args::FsArgs;
+use super::signals::signals;
 use super::{Findings, without_ebpf};
 use crate::bpf::{
     AttachOptions, Attached, Family, HookReport, Lockdown, Reason, Standing, Step, plan,

@@ -6,6 +6,7 @@ mod print;
 mod signals;
 mod without_ebpf;
 
+use super::fs_args::FsArgs;
 use super::source::BpfArgs;
 use super::{Exit, Failure};
 use crate::bpf::{Facts, Family};
@@ -13,7 +14,6 @@ use crate::telemetry::record::Output;
 use checks::Check;
 use clap::Args;
 use serde::Serialize;
-use signals::FsArgs;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Args)]

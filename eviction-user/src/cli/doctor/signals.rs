@@ -1,5 +1,6 @@
 //! The nine signals: whether each can be measured here, and who says when to look.
 
+use super::super::fs_args::FsArgs;
 use super::checks::{Check, State};
 use crate::bpf::{Attached, Family, Wanted};
 use crate::model::{Resource, Signal};
@@ -9,34 +10,7 @@ use crate::sys::node_memory::NodeMemoryReader;
 use crate::sys::node_tasks::NodeTasksReader;
 use crate::sys::trust;
 use bytesize::ByteSize;
-use clap::Args;
-use std::path::{Path, PathBuf};
-
-/// Paths on the file systems that are, or would be, watched.
-#[derive(Debug, Default, Args)]
-pub(super) struct FsArgs {
-    /// A path on the file system that nodefs.* would be about.
-    #[arg(long, value_name = "PATH")]
-    nodefs: Option<PathBuf>,
-    /// The same for imagefs.*
-    #[arg(long, value_name = "PATH")]
-    imagefs: Option<PathBuf>,
-    /// The same for containerfs.*
-    #[arg(long, value_name = "PATH")]
-    containerfs: Option<PathBuf>,
-}
-
-impl FsArgs {
-    fn of(&self, signal: Signal) -> Option<&Path> {
-        let path = match signal {
-            Signal::NodeFsAvailable | Signal::NodeFsInodesFree => &self.nodefs,
-            Signal::ImageFsAvailable | Signal::ImageFsInodesFree => &self.imagefs,
-            Signal::ContainerFsAvailable | Signal::ContainerFsInodesFree => &self.containerfs,
-            _ => &None,
-        };
-        path.as_deref()
-    }
-}
+use std::path::Path;
 
 pub(super) fn signals(attached: &Attached, paths: &FsArgs) -> Vec<Check> {
     let check = |signal: Signal| {

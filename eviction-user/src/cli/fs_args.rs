@@ -1,0 +1,31 @@
+//! Where the file systems of the disk signals are.
+
+use crate::model::Signal;
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Default, Args)]
+pub(super) struct FsArgs {
+    /// A path on the file system that nodefs.available and nodefs.inodesFree are about.
+    #[arg(long, value_name = "PATH")]
+    pub(super) nodefs: Option<PathBuf>,
+    /// The same for imagefs.available and imagefs.inodesFree.
+    #[arg(long, value_name = "PATH")]
+    pub(super) imagefs: Option<PathBuf>,
+    /// The same for containerfs.available and containerfs.inodesFree. As in the kubelet these take the
+    /// limits of nodefs or imagefs, unless nodefs and imagefs are one and containerfs is another.
+    #[arg(long, value_name = "PATH")]
+    pub(super) containerfs: Option<PathBuf>,
+}
+
+impl FsArgs {
+    pub(super) fn of(&self, signal: Signal) -> Option<&Path> {
+        let path = match signal {
+            Signal::NodeFsAvailable | Signal::NodeFsInodesFree => &self.nodefs,
+            Signal::ImageFsAvailable | Signal::ImageFsInodesFree => &self.imagefs,
+            Signal::ContainerFsAvailable | Signal::ContainerFsInodesFree => &self.containerfs,
+            _ => &None,
+        };
+        path.as_deref()
+    }
+}
