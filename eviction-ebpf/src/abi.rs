@@ -12,7 +12,7 @@ pub mod names;
 
 /// Grows with every change of a layout or a meaning in this module. The object carries it in the *name* of a global
 /// ([`names::ABI`]), so an object of another ABI cannot be loaded, and in every event.
-pub const ABI: u16 = 2;
+pub const ABI: u16 = 3;
 
 /// Slots for memory: 0 is the node's, the others are for cgroups.
 pub const MEMORY_SLOTS: u32 = 4;
@@ -60,7 +60,8 @@ pub struct Slot {
     pub device: u32,
     /// [`Kind`], 0 while the slot is free.
     pub kind: u32,
-    pub reserved: u32,
+    /// In slot 0 only, user stores: one past the last slot that was ever taken.
+    pub end: u32,
 }
 
 impl Slot {
@@ -74,7 +75,7 @@ impl Slot {
         ahead: 0,
         device: 0,
         kind: 0,
-        reserved: 0,
+        end: 0,
     };
 }
 
@@ -110,15 +111,6 @@ pub struct Event {
 pub struct ClaimKey {
     pub slot: u64,
     pub limit_word: u64,
-}
-
-/// What is watched on a device.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[repr(C, align(8))]
-pub struct DeviceKey {
-    pub device: u32,
-    /// [`Kind`]
-    pub kind: u32,
 }
 
 /// Who used up what where.
@@ -219,7 +211,6 @@ const _: () = {
     assert!(size_of::<Slot>() == 64);
     assert!(size_of::<Event>() == 64);
     assert!(size_of::<ClaimKey>() == 16);
-    assert!(size_of::<DeviceKey>() == 8);
     assert!(size_of::<GrowthKey>() == 16);
     assert!(size_of::<Growth>() == 16);
     assert!(size_of::<Pending>() == 16);
@@ -232,14 +223,12 @@ const _: () = {
 
 #[cfg(not(target_arch = "bpf"))]
 mod pod {
-    use super::{ClaimKey, DeviceKey, Growth, GrowthKey, Slot};
+    use super::{ClaimKey, Growth, GrowthKey, Slot};
 
     // SAFETY: `repr(C)` integers without padding (asserted above); every bit pattern is valid.
     unsafe impl aya::Pod for Slot {}
     // SAFETY: as above.
     unsafe impl aya::Pod for ClaimKey {}
-    // SAFETY: as above.
-    unsafe impl aya::Pod for DeviceKey {}
     // SAFETY: as above.
     unsafe impl aya::Pod for GrowthKey {}
     // SAFETY: as above.

@@ -14,7 +14,7 @@ macro_rules! facts {
 }
 
 facts! {
-    EVICTION_ABI_2 = ABI as u32;
+    EVICTION_ABI_3 = ABI as u32;
     TASK_CGROUPS = UNKNOWN;
     CSS_SET_MEMORY = UNKNOWN;
     CSS_CGROUP = UNKNOWN;

@@ -8,11 +8,11 @@ use aya_ebpf::{
     maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
 };
 use eviction_ebpf::abi::{
-    CLAIMS as CLAIM_ROOM, ClaimKey, DeviceKey, Event, GROWTHS, Growth, GrowthKey, Kind, Loss,
+    CLAIMS as CLAIM_ROOM, ClaimKey, DEVICE_SLOTS, Event, GROWTHS, Growth, GrowthKey, Kind, Loss,
     PENDINGS, Pending, RING_BYTES, Rung, SLOTS as SLOT_ROOM, SUPERS as SUPER_ROOM, Slot, UNKNOWN,
 };
 
-use crate::{globals::EVICTION_ABI_2, observed};
+use crate::{globals::EVICTION_ABI_3, observed};
 
 const EEXIST: i32 = 17;
 
@@ -24,6 +24,10 @@ static CLAIMS: HashMap<ClaimKey, u32> = HashMap::with_max_entries(CLAIM_ROOM, 0)
 /// How many page faults one sample stands for; user space keeps it no smaller than the period in force.
 #[map]
 static FAULT_BATCH: Array<u64> = Array::with_max_entries(1, 0);
+/// Pages that entered the page cache without being booked yet; as a signed number, because a program that is preempted by
+/// its like books what the other has booked too, and the debt stays here.
+#[map]
+static CACHE_PAGES: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 /// Memory has a ring of its own, so that a storm of inodes or forks cannot delay its events.
 #[map]
 static MEMORY_EVENTS: RingBuf = RingBuf::with_byte_size(RING_BYTES, 0);
@@ -33,9 +37,6 @@ static FS_EVENTS: RingBuf = RingBuf::with_byte_size(RING_BYTES, 0);
 static MEMORY_DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 static FS_DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
-/// What is watched on a device -> slot.
-#[map]
-static DEVICES: HashMap<DeviceKey, u32> = HashMap::with_max_entries(SLOT_ROOM, 0);
 #[map]
 static GROWTH: LruHashMap<GrowthKey, Growth> = LruHashMap::with_max_entries(GROWTHS, 0);
 
@@ -62,14 +63,50 @@ pub(crate) fn fault_batch() -> u64 {
         .map_or(1, |batch| if *batch == 0 { 1 } else { *batch })
 }
 
-/// The slot for a kind of use of a device, or `UNKNOWN`.
-pub(crate) fn slot_of_device(device: u32, kind: Kind) -> u32 {
-    let key = DeviceKey {
-        device,
-        kind: kind as u32,
+/// Collects pages that entered the page cache on this CPU. How many are to be booked now: none, until they are as many as
+/// one sample of page faults stands for.
+pub(crate) fn collect(pages: u64) -> u64 {
+    let Some(pending) = CACHE_PAGES.get_ptr_mut(0) else {
+        return pages;
     };
-    // SAFETY: a `u32` is read whole; a stale value names another slot of the same table, which costs a look.
-    unsafe { DEVICES.get(key) }.map_or(UNKNOWN, |slot| *slot)
+    // SAFETY: this CPU's own aligned `u64`, only ever added to.
+    let collected = unsafe {
+        add(pending, pages);
+        pending.read_volatile()
+    };
+    if collected.cast_signed() < fault_batch().cast_signed() {
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { add(pending, collected.wrapping_neg()) };
+    collected
+}
+
+/// The slot for a kind of use of a device, or `UNKNOWN`. Few devices are watched: going through them takes a fraction of the
+/// time that a hash map does, and every block that anybody takes pays for it.
+pub(crate) fn slot_of_device(device: u32, kind: Kind) -> u32 {
+    // SAFETY: pointers into the map, here and below; the words are read whole.
+    let end = SLOTS.get_ptr(0).map_or(0, |first| unsafe {
+        (&raw const (*first).end).read_volatile()
+    });
+    for index in DEVICE_SLOTS {
+        if index >= end {
+            break;
+        }
+        if let Some(slot) = SLOTS.get_ptr(index) {
+            // SAFETY: see above.
+            let (its_kind, its_device) = unsafe {
+                (
+                    (&raw const (*slot).kind).read_volatile(),
+                    (&raw const (*slot).device).read_volatile(),
+                )
+            };
+            if its_device == device && its_kind == kind as u32 {
+                return index;
+            }
+        }
+    }
+    UNKNOWN
 }
 
 /// Books what is used up (or, negative in two's complement, given back) for the ranking.
@@ -196,7 +233,7 @@ pub(crate) fn report<C: EbpfContext>(ctx: &C, slot: u32, limit_word: u64, crossi
         cpu: unsafe { bpf_get_smp_processor_id() },
         kind: crossing.kind as u8,
         rung: crossing.rung as u8,
-        abi: EVICTION_ABI_2.load() as u16,
+        abi: EVICTION_ABI_3.load() as u16,
     });
     if !sent {
         let _ = CLAIMS.remove(claim);

@@ -1,7 +1,7 @@
 //! Names by which user space finds things in the object.
 
 /// Its name is its value: loading an object of another ABI fails with this name.
-pub const ABI: &str = "EVICTION_ABI_2";
+pub const ABI: &str = "EVICTION_ABI_3";
 
 pub mod map {
     pub const SLOTS: &str = "SLOTS";
@@ -11,7 +11,6 @@ pub mod map {
     pub const FS_EVENTS: &str = "FS_EVENTS";
     pub const MEMORY_DROPS: &str = "MEMORY_DROPS";
     pub const FS_DROPS: &str = "FS_DROPS";
-    pub const DEVICES: &str = "DEVICES";
     pub const GROWTH: &str = "GROWTH";
     pub const CGROUP_EVENTS: &str = "CGROUP_EVENTS";
     pub const RECLAIM_STALLS: &str = "RECLAIM_STALLS";

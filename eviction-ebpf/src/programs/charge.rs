@@ -47,10 +47,14 @@ pub(crate) fn ev_faults(ctx: PerfEventContext) -> u32 {
     0
 }
 
-/// `mm_filemap_add_to_page_cache(folio)`: pages that enter by read or write and never fault. They are charged by then.
+/// `mm_filemap_add_to_page_cache(folio)`: pages that enter by read or write and never fault. They are charged by then. Like
+/// faults they are booked in batches while the line is far, whoever brought them in.
 #[raw_tracepoint(tracepoint = "mm_filemap_add_to_page_cache")]
 pub(crate) fn ev_filemap(ctx: RawTracePointContext) -> i32 {
-    let units = folio_pages(ctx.arg(0));
+    let units = maps::collect(folio_pages(ctx.arg(0)));
+    if units == 0 {
+        return 0;
+    }
     let owner = hierarchy::owner_of_current();
     spend::memory(
         &ctx,
@@ -58,7 +62,7 @@ pub(crate) fn ev_filemap(ctx: RawTracePointContext) -> i32 {
             owner,
             units,
             charging: 0,
-            everywhere: false,
+            everywhere: maps::fault_batch() > 1,
             rung: Rung::TraceFilemap,
         },
     );

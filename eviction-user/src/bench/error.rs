@@ -49,6 +49,11 @@ pub enum BenchError {
     NoRecord { kind: &'static str, limit: Duration },
     #[error("the victim was not killed within {0:?}")]
     NotKilled(Duration),
+    #[error(
+        "the kernel counts program runs for all (kernel.bpf_stats_enabled), which makes each of them dearer; \
+         first set `sysctl kernel.bpf_stats_enabled=0`"
+    )]
+    StatsOn,
     #[error("the kernel does not count program runs: {0}")]
     RunStats(#[from] aya::sys::SyscallError),
 }

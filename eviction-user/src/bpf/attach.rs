@@ -10,7 +10,7 @@ use aya::{
     maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf},
 };
 use eviction_ebpf::abi::{
-    DEVICE_SLOTS, DeviceKey, FORKS_SLOT, Growth, GrowthKey, Kind, Loss, Rung, Stall, names,
+    DEVICE_SLOTS, FORKS_SLOT, Growth, GrowthKey, Kind, Loss, Rung, Stall, names,
 };
 use eviction_ebpf::credit::NodeLag;
 use nix::{
@@ -96,8 +96,6 @@ pub enum SlotError {
     NoHook(Family),
     #[error("all slots for {0} are taken")]
     Full(Family),
-    #[error("device {device:#x} cannot be watched")]
-    Device { device: u64, source: MapError },
     #[error(transparent)]
     Share(#[from] ShareError),
 }
@@ -111,7 +109,6 @@ pub struct Attached {
 struct Live {
     slots: Arc<SlotMap>,
     claims: MapData,
-    devices: HashMap<MapData, DeviceKey, u32>,
     growth: HashMap<MapData, GrowthKey, Growth>,
     drops: Drops,
     observed: Observed,
@@ -177,16 +174,6 @@ impl Attached {
             .slots
             .take(DEVICE_SLOTS, kind, 0, device)
             .ok_or(SlotError::Full(family))?;
-        let key = DeviceKey {
-            device,
-            kind: kind as u32,
-        };
-        live.devices
-            .insert(key, slot, 0)
-            .map_err(|source| SlotError::Device {
-                device: st_dev,
-                source,
-            })?;
         let cpus = live.cpus.clone();
         let counting = match kind {
             Kind::Bytes => Counting::Bytes { cpus },
@@ -313,7 +300,6 @@ impl Live {
         Ok(Self {
             slots: Arc::new(SlotMap::new(&slots)?),
             claims,
-            devices: typed(&mut ebpf, names::map::DEVICES)?,
             growth: typed(&mut ebpf, names::map::GROWTH)?,
             drops: Drops {
                 memory: typed::<PerCpuArray<_, u64>>(&mut ebpf, names::map::MEMORY_DROPS)?,

@@ -6,6 +6,7 @@ use std::{
     collections::{BTreeMap, btree_map::Entry},
     io,
     os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
+    path::Path,
     sync::{Mutex, PoisonError},
 };
 
@@ -27,6 +28,7 @@ use perf_event_open_sys::{
 };
 
 use super::counting::Settled;
+use crate::sys::reader::Reader;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FaultError {
@@ -150,14 +152,48 @@ fn open(cpu: u32, program: u32, period: u64) -> Result<OwnedFd, FaultError> {
     Ok(fd)
 }
 
+/// The CPUs that are online, by a file that is asked at every heartbeat and next to never says anything new.
+struct OnlineCpus {
+    file: Option<Reader>,
+    said: Vec<u8>,
+    cpus: Vec<u32>,
+}
+
+impl OnlineCpus {
+    fn new() -> Self {
+        Self {
+            // Without it the list is read anew each time.
+            file: Reader::open(Path::new("/sys/devices/system/cpu/online")).ok(),
+            said: Vec::new(),
+            cpus: Vec::new(),
+        }
+    }
+
+    fn now(&mut self) -> Result<&[u32], FaultError> {
+        let says = self
+            .file
+            .as_ref()
+            .and_then(|file| file.read("", |text| Some(text.to_vec())).ok());
+        let known = says.as_ref() == Some(&self.said);
+        if !known || self.cpus.is_empty() {
+            self.cpus = online()?;
+            self.said = says.unwrap_or_default();
+        }
+        Ok(&self.cpus)
+    }
+}
+
 /// The period in force, which all memory slots share: the nearest threshold decides.
 pub(super) struct FaultSampling {
+    /// What comes with one fault at most: its own pages, and one that entered the page cache without a fault (those are
+    /// booked in batches of the same length).
     pages_per_fault: u32,
     state: Mutex<State>,
 }
 
 struct State {
     events: FaultEvents,
+    online: OnlineCpus,
     batch: u32,
     /// Of each slot.
     lines: [SlotLine; MEMORY_SLOTS as usize],
@@ -183,12 +219,13 @@ impl FaultSampling {
     pub(super) fn new(events: FaultEvents, pages_per_fault: u32, map: Array<MapData, u64>) -> Self {
         let state = State {
             events,
+            online: OnlineCpus::new(),
             batch: 1,
             lines: [SlotLine::DISARMED; MEMORY_SLOTS as usize],
             map,
         };
         Self {
-            pages_per_fault,
+            pages_per_fault: pages_per_fault.saturating_add(1),
             state: Mutex::new(state),
         }
     }
@@ -238,11 +275,15 @@ impl FaultSampling {
     /// Follows CPUs that came or went; how many there are. Until this is called, faults on a new one are not seen: the look
     /// that follows finds what they brought in.
     pub(super) fn follow_cpus(&self) -> Result<u32, FaultError> {
-        let online = online()?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let period = state.batch.into();
-        state.events.follow(&online, period)?;
-        Ok(state.events.cpus())
+        let State {
+            events,
+            online,
+            batch,
+            ..
+        } = &mut *state;
+        events.follow(online.now()?, (*batch).into())?;
+        Ok(events.cpus())
     }
 }
 

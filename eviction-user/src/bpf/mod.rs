@@ -39,7 +39,8 @@ pub use object::BUILT;
 pub use observed::CgroupFeed;
 pub use observed_offsets::{CgroupOffsets, VictimOffsets};
 pub use offsets::{
-    FolioOffsets, FolioSizeKind, InodeOffsets, MemcgOffsets, NodeOffsets, Offsets, TaskOffsets,
+    BtfError, FolioOffsets, FolioSizeKind, InodeOffsets, MemcgOffsets, NodeOffsets, Offsets,
+    TaskOffsets, check_btf,
 };
 pub use plan::{Candidate, Plan, Reason, Step, plan};
 pub use pressure::{KernelEvents, OpenError, Wanted, WantedDevice};

@@ -22,8 +22,8 @@ use super::{
 pub(super) const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum BtfError {
-    #[error("{path} cannot be read: {source}; a kernel built with CONFIG_DEBUG_INFO_BTF has it")]
+pub enum BtfError {
+    #[error("{path} cannot be read as BTF: {source}")]
     Unreadable {
         path: PathBuf,
         source: btf_rs::Error,
@@ -156,6 +156,11 @@ pub(super) struct KernelTypes {
     pub(super) btf: Btf,
     /// File systems are modules on most distributions: their types are in files of their own once they are loaded.
     modules: Vec<Btf>,
+}
+
+/// Whether this is a file of kernel types.
+pub fn check_btf(path: &Path) -> Result<(), BtfError> {
+    KernelTypes::read(path).map(drop)
 }
 
 impl KernelTypes {

@@ -24,7 +24,15 @@ pub struct ProgramRuns {
     pub nanos: u64,
 }
 
+/// The node's own switch for it, which others may have left on.
+const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
+
 impl RunStats {
+    /// Does the kernel count already, for whoever switched it on?
+    pub fn are_on_for_all() -> bool {
+        std::fs::read_to_string(SWITCH).is_ok_and(|value| value.trim() != "0")
+    }
+
     pub fn enable() -> Result<Self, SyscallError> {
         let enabled = enable_stats(Stats::RunTime)?;
         Ok(Self { _enabled: enabled })

@@ -104,6 +104,9 @@ impl SlotMap {
                 .store(device, Ordering::Release);
         }
         self.kind(slot).store(kind as u32, Ordering::Release);
+        // SAFETY: as above.
+        self.half(0, |first| unsafe { &raw mut (*first).end })
+            .fetch_max(slot + 1, Ordering::Release);
         Some(slot)
     }
 }

@@ -4,7 +4,7 @@ use super::{Exit, Failure};
 use crate::agent::{Layered, TimerOnly};
 use crate::bpf::{
     AttachOptions, Attached, CgroupFeed, Facts, FactsOptions, Family, HookReport, KernelEvents,
-    LogReader, Plan, Rung, Standing, Wanted, plan,
+    LogReader, Plan, Rung, Standing, Wanted, check_btf, plan,
 };
 use crate::host::Notices;
 use crate::ports::{LadderStep, Started};
@@ -228,11 +228,18 @@ pub(super) struct BpfArgs {
     #[arg(long, value_name = "RUNGS", value_delimiter = ',', value_parser = rung)]
     rungs: Vec<Rung>,
     /// Read the kernel's types from this file instead of /sys/kernel/btf/vmlinux.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = btf)]
     btf: Option<PathBuf>,
     /// Look whenever a credit is used up, without comparing the real counter first (to measure what that spares).
     #[arg(long, hide = true)]
     no_compare: bool,
+}
+
+/// A file that was named has to be one: without the kernel's types most hooks would quietly be missing.
+fn btf(file: &str) -> Result<PathBuf, String> {
+    check_btf(file.as_ref())
+        .map(|()| file.into())
+        .map_err(|e| format!("{e}; name a BTF file of this kernel, or leave the flag out"))
 }
 
 fn rung(name: &str) -> Result<Rung, String> {

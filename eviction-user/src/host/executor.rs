@@ -55,7 +55,7 @@ impl HostExecutor {
 
     fn kill(&self, group: &CgroupDir) -> Result<(KillMethod, KillReport), KillError> {
         let killed = kill::kill(group, &self.hierarchy).map_err(failed)?;
-        let report = report(killed.method.name(), killed.processes.len());
+        let report = report(killed.method.name(), killed.count);
         self.reaper.release(killed.processes);
         Ok((killed.method, report))
     }

@@ -5,13 +5,14 @@ use crate::model::Signal;
 use crate::ports::{ReclaimEnd, ReclaimReport};
 use crate::sys::clock;
 use crate::sys::pidfd::PidFd;
+use nix::errno::Errno;
 use nix::sys::signal::{Signal as UnixSignal, killpg};
 use nix::unistd::Pid;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What the user said.
@@ -29,18 +30,30 @@ pub(super) struct Reclaimer {
     orders: Sender<Signal>,
     reports: Receiver<ReclaimReport>,
     is_running: bool,
-    group: RunningGroup,
+    running: Arc<Running>,
 }
 
-/// The process group of the command that runs.
-type RunningGroup = Arc<Mutex<Option<Pid>>>;
+/// The command that runs, started and killed under one lock: who ends it cannot come between its start and the note of it, nor
+/// kill when its id may already be another's.
+#[derive(Debug, Default)]
+struct Running(Mutex<State>);
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Idle,
+    /// The leader of its process group.
+    Command(Child),
+    /// Nothing is started any more.
+    Ended,
+}
 
 impl Reclaimer {
     pub(super) fn start(command: ReclaimCommand) -> io::Result<Self> {
         let (orders, work) = channel();
         let (done, reports) = channel();
-        let group = RunningGroup::default();
-        let shared = Arc::clone(&group);
+        let running = Arc::<Running>::default();
+        let shared = Arc::clone(&running);
         std::thread::Builder::new()
             .name("eviction-reclaim".into())
             .spawn(move || {
@@ -54,7 +67,7 @@ impl Reclaimer {
             orders,
             reports,
             is_running: false,
-            group,
+            running,
         })
     }
 
@@ -75,19 +88,83 @@ impl Reclaimer {
 
 impl Drop for Reclaimer {
     fn drop(&mut self) {
-        kill_group(&self.group);
+        self.running.end();
     }
 }
 
-fn run(command: &ReclaimCommand, signal: Signal, group: &RunningGroup) -> ReclaimReport {
+fn run(command: &ReclaimCommand, signal: Signal, running: &Running) -> ReclaimReport {
     let began = clock::now();
-    let end = match spawn(command, signal) {
-        Ok(child) => wait(child, command.limit, group),
-        Err(e) => ReclaimEnd::NotRun(e.to_string()),
-    };
     ReclaimReport {
+        end: running.carry_out(command, signal),
         took: clock::elapsed_since(began),
-        end,
+    }
+}
+
+impl Running {
+    fn carry_out(&self, command: &ReclaimCommand, signal: Signal) -> ReclaimEnd {
+        let opened = {
+            let mut state = self.state();
+            if matches!(*state, State::Ended) {
+                return ReclaimEnd::NotRun("we are on our way out".to_owned());
+            }
+            match spawn(command, signal) {
+                Ok(child) => {
+                    let pid = i32::try_from(child.id()).map_err(|_| Errno::ERANGE);
+                    let opened = pid.and_then(PidFd::open);
+                    *state = State::Command(child);
+                    opened
+                }
+                Err(e) => return ReclaimEnd::NotRun(e.to_string()),
+            }
+        };
+        let in_time = opened.and_then(|process| process.ends_within(command.limit));
+        let child = {
+            let mut state = self.state();
+            if in_time != Ok(true) {
+                state.kill();
+            }
+            state.take_command()
+        };
+        let Some(mut child) = child else {
+            return ReclaimEnd::NotRun("we are on our way out".to_owned());
+        };
+        match (child.wait(), in_time) {
+            (_, Ok(false)) => ReclaimEnd::TimedOut(command.limit),
+            (_, Err(e)) => ReclaimEnd::NotRun(format!("it could not be watched: {e}")),
+            (Ok(status), Ok(true)) => ended(status),
+            (Err(e), Ok(true)) => ReclaimEnd::NotRun(format!("its end could not be read: {e}")),
+        }
+    }
+
+    fn end(&self) {
+        let mut state = self.state();
+        state.kill();
+        *state = State::Ended;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn take_command(&mut self) -> Option<Child> {
+        match std::mem::take(self) {
+            Self::Command(child) => Some(child),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    fn kill(&self) {
+        if let Self::Command(leader) = self
+            && let Ok(group) = i32::try_from(leader.id())
+        {
+            // It may have ended by itself by now; it has not been waited for, so the id is still its own.
+            let _ = killpg(Pid::from_raw(group), UnixSignal::SIGKILL);
+        }
     }
 }
 
@@ -101,32 +178,6 @@ fn spawn(command: &ReclaimCommand, signal: Signal) -> io::Result<Child> {
         // Standard output is for records.
         .stdout(io::stderr())
         .spawn()
-}
-
-fn wait(mut child: Child, limit: Duration, group: &RunningGroup) -> ReclaimEnd {
-    let Ok(pid) = i32::try_from(child.id()) else {
-        return ReclaimEnd::NotRun("its process id is out of range".to_owned());
-    };
-    *group.lock().unwrap_or_else(PoisonError::into_inner) = Some(Pid::from_raw(pid));
-    let in_time = PidFd::open(pid).and_then(|fd| fd.ends_within(limit));
-    if in_time != Ok(true) {
-        kill_group(group);
-    }
-    // From here on the id may be another's.
-    *group.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    match (child.wait(), in_time) {
-        (_, Ok(false)) => ReclaimEnd::TimedOut(limit),
-        (_, Err(e)) => ReclaimEnd::NotRun(format!("it could not be watched: {e}")),
-        (Ok(status), Ok(true)) => ended(status),
-        (Err(e), Ok(true)) => ReclaimEnd::NotRun(format!("its end could not be read: {e}")),
-    }
-}
-
-fn kill_group(group: &RunningGroup) {
-    if let Some(group) = *group.lock().unwrap_or_else(PoisonError::into_inner) {
-        // It may have ended by itself by now; it has not been waited for, so the id is still its own.
-        let _ = killpg(group, UnixSignal::SIGKILL);
-    }
 }
 
 fn ended(status: ExitStatus) -> ReclaimEnd {
@@ -208,6 +259,21 @@ mod tests {
         let started = pids(&file);
         assert_eq!(started.len(), 2, "{started:?}");
         assert!(started.into_iter().all(has_ended));
+    }
+
+    #[test]
+    fn nothing_is_started_once_we_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        let running = Running::default();
+        running.end();
+        let command = ReclaimCommand {
+            command: format!("touch {}", file.display()),
+            limit: Duration::from_secs(60),
+        };
+        let report = run(&command, Signal::NodeFsAvailable, &running);
+        assert!(matches!(report.end, ReclaimEnd::NotRun(_)), "{report:?}");
+        assert!(!file.exists());
     }
 
     #[test]

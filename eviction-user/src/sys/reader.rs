@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 
 /// Larger than any `memory.stat` or `/proc/meminfo` seen (7.3 with all controllers: under 3 KiB).
 const CAPACITY: usize = 16 * 1024;
+/// A `seq_file` goes on as long as the next record fits into a page (`seq_read_iter()`, 5.10 to 7.3). No record of a file
+/// that is read here is so long, so who gets less than this has got all, and needs no second call to hear that.
+const SHORTER_THAN_ANY_PART: usize = 2048;
 
 /// A kernel file that is read at every look.
 #[derive(Debug)]
@@ -66,11 +69,15 @@ impl Reader {
     ) -> Result<T, ReadError> {
         let mut buffer = [0u8; CAPACITY];
         let mut filled = 0;
-        // A seq_file hands out at most a page per call: read until it says that it is at its end.
+        // A seq_file hands out at most a page per call: read until it is at its end.
         loop {
             match self.file.read_at(&mut buffer[filled..], filled as u64) {
-                Ok(0) => break,
-                Ok(n) => filled += n,
+                Ok(n) => {
+                    filled += n;
+                    if n < SHORTER_THAN_ANY_PART {
+                        break;
+                    }
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(source) => {
                     return Err(ReadError::Io {
@@ -104,6 +111,20 @@ mod tests {
         assert_eq!(reader.read("a length", length).unwrap(), 2);
         std::fs::write(&path, "4096\n").unwrap();
         assert_eq!(reader.read("a length", length).unwrap(), 5);
+    }
+
+    #[test]
+    fn a_long_file_is_read_to_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("memory.stat");
+        for length in [0, 2047, 2048, 4096, 10_000] {
+            std::fs::write(&path, vec![b'x'; length]).unwrap();
+            let found = Reader::open(&path).unwrap().read("", |b| Some(b.len()));
+            assert_eq!(found.unwrap(), length);
+        }
+        // In many calls, a page or less each.
+        let symbols = Reader::open(Path::new("/proc/kallsyms")).unwrap();
+        assert!(symbols.read("", |b| Some(b.len())).unwrap() > CAPACITY - 4096);
     }
 
     #[test]

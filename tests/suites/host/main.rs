@@ -6,6 +6,7 @@ mod config;
 mod disk;
 mod disk_counts;
 mod explain;
+mod loading;
 mod nobody;
 mod observations;
 mod observe;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     cases.extend(bench::cases());
     cases.extend(config::cases());
     cases.extend(explain::cases());
+    cases.extend(loading::cases());
     cases.extend(observe::cases());
     cases.extend(observations::cases());
     cases.extend(disk_counts::cases());

@@ -2,13 +2,14 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Result;
 use eviction_tests::suite;
 use tempfile::TempDir;
 
-const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 
 /// A copy of `eviction` that everybody may run: the build folder may lie where others cannot enter.
 pub(crate) struct Nobody(TempDir);
@@ -24,8 +25,12 @@ impl Nobody {
         Ok(Self(folder))
     }
 
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.path().join("eviction")
+    }
+
     pub(crate) fn eviction(&self) -> Command {
-        let mut command = Command::new(self.0.path().join("eviction"));
+        let mut command = Command::new(self.path());
         command.current_dir("/").uid(NOBODY).gid(NOBODY);
         command
     }

@@ -93,10 +93,11 @@ silenced() {
     [ $code = 0 ] || return 1
     eviction replay /tmp/silenced --recorded >/tmp/silence && has "saw nothing of it" /tmp/silence
 }
+# Page faults are perf events of a CPU: they go with it, and have to be opened again when it is back.
 unplugged() {
     cpu=/sys/devices/system/cpu/cpu1/online
     (while :; do echo 0 >$cpu; sleep 0.2; echo 1 >$cpu; sleep 0.2; done) & toggler=$!
-    eviction-scenario guest-memory --expect-source fentry/page_counter_try_charge
+    eviction-scenario guest-memory "$@"
     code=$?
     kill $toggler
     wait $toggler
@@ -119,11 +120,27 @@ notified() {
         has '"memory":"memcg-eventfd"' /tmp/notified
     fi
 }
+# There is no way back from it: the last step.
+locked() {
+    echo confidentiality >/sys/kernel/security/lockdown || return 1
+    eviction doctor --output=json >/tmp/locked
+    code=$?
+    [ $code = 3 ] || { echo "exit $code"; cat /tmp/locked; return 1; }
+    has '"item":"kernel lockdown","state":"absent","detail":"confidentiality","fix":"boot with lockdown=integrity"' /tmp/locked || return 1
+    has 'kernel lockdown is at `confidentiality`: eBPF may not read kernel memory' /tmp/locked || return 1
+    eviction-scenario guest-memory --record /tmp/confidential || return 1
+    eviction replay /tmp/confidential --recorded >/tmp/fallback && has confidentiality /tmp/fallback
+}
+# No swap anywhere: a killer that goes by stalls would be too late (case 11).
+swapless() {
+    [ $(wc -l </proc/swaps) = 1 ] || { cat /proc/swaps; return 1; }
+    eviction-scenario guest-memory "$@"
+}
 GROUP=/sys/fs/cgroup; [ -d /sys/fs/cgroup/memory ] && GROUP=/sys/fs/cgroup/memory
 step "the guest is whole" whole
 step "doctor" doctor
 step "trace" trace
-step "memory by fentry" eviction-scenario guest-memory --record /tmp/recording --expect-source fentry/page_counter_try_charge
+step "case 11, memory by fentry and no swap" swapless --record /tmp/recording --expect-source fentry/page_counter_try_charge
 step "its recording replays" replay
 step "memory by kprobe" eviction-scenario guest-memory --rungs kprobe/page_counter_try_charge --expect-source kprobe/page_counter_try_charge
 step "no crossing is missed" eviction-scenario soundness --lines group --crossings 3 --seed 1
@@ -133,12 +150,14 @@ step "memory without eBPF" eviction-scenario guest-memory --timer --expect-sourc
 step "cases 14 and 15, page cache in use" cache
 step "case 18, dying cgroups" dying
 step "a hook that is switched off" silenced
-step "a CPU that goes and comes" unplugged
+step "a CPU that goes and comes" unplugged --expect-source fentry/page_counter_try_charge
+step "a CPU that goes and comes, page faults" unplugged --rungs perf/page-faults,raw_tp/mm_filemap_add_to_page_cache --expect-source perf/page-faults
 step "case 13 and 69, an OOM kill seen from a cgroup namespace" eviction-scenario oom --namespace
 step "case 40, a soft threshold of PIDs" eviction-scenario pids
 step "inodes by fentry" eviction-scenario guest-inodes /dev/vda --expect-source fentry/inode_init_owner
 step "inodes by kprobe" eviction-scenario guest-inodes /dev/vdb --rungs kprobe/inode_init_owner --expect-source kprobe/inode_init_owner
 step "inodes without eBPF" eviction-scenario guest-inodes /dev/vdc --timer --expect-source timer
+step "case 62, lockdown at confidentiality" locked
 "#;
 
 pub(crate) fn run(series: &str, cgroup: CgroupVersion) -> Result<Outcome> {

@@ -44,20 +44,20 @@ pub(crate) fn ev_statfs_kp(ctx: ProbeContext) -> u32 {
 
 #[inline(always)]
 fn take<C: EbpfContext>(ctx: &C, super_block: Super, blocks: u64, rung: Rung) {
-    let what = Use::of(Kind::Bytes, filesystem::bytes(super_block, blocks), rung);
-    spend::device(ctx, filesystem::device(super_block), what);
+    let (device, bytes) = filesystem::device_and_bytes(super_block, blocks);
+    spend::device(ctx, device, Use::of(Kind::Bytes, bytes, rung));
 }
 
 /// Booked at once: the function has returned.
 #[inline(always)]
 fn gave(super_block: Super, blocks: u64) {
-    let units = filesystem::bytes(super_block, blocks);
-    spend::give_back(filesystem::device(super_block), Kind::Bytes, units);
+    let (device, bytes) = filesystem::device_and_bytes(super_block, blocks);
+    spend::give_back(device, Kind::Bytes, bytes);
 }
 
 /// Booked by [`ev_given_kr`].
 #[inline(always)]
 fn giving(super_block: Super, blocks: u64) {
-    let units = filesystem::bytes(super_block, blocks);
-    spend::giving_back(filesystem::device(super_block), Kind::Bytes, units);
+    let (device, bytes) = filesystem::device_and_bytes(super_block, blocks);
+    spend::giving_back(device, Kind::Bytes, bytes);
 }

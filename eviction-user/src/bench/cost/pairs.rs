@@ -46,11 +46,11 @@ fn of_work(
         stop.check()?;
         // Whichever comes second finds warmer caches and fuller directories: each does so half of the time.
         let (without, with) = if pair % 2 == 0 {
-            let without = bench.time(work, count)?;
+            let without = bench.fastest(work, count)?;
             (without, watched(bench, work, count)?)
         } else {
             let with = watched(bench, work, count)?;
-            (bench.time(work, count)?, with)
+            (bench.fastest(work, count)?, with)
         };
         plain.push(without / count as f64);
         ratios.push(with / without);
@@ -67,5 +67,5 @@ fn of_work(
 
 fn watched(bench: &mut Bench<'_>, work: Work, count: u64) -> Result<f64, BenchError> {
     let _product = bench.armed(&bench.settings.run_args)?;
-    bench.time(work, count)
+    bench.fastest(work, count)
 }

@@ -146,7 +146,7 @@ fn fix_of(reason: &Reason) -> Option<String> {
 fn lockdown(lockdown: Lockdown) -> Check {
     let confidential = lockdown == Lockdown::Confidentiality;
     Check {
-        area: "memory events",
+        area: "eBPF",
         item: "kernel lockdown".to_owned(),
         state: if confidential {
             State::Absent

@@ -135,6 +135,9 @@ impl CgroupDir {
 
     /// The child cgroups that exist now, in the order of their names (readdir's own order is a hash).
     pub fn children(&self) -> Vec<Self> {
+        if self.has_no_child() {
+            return Vec::new();
+        }
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let Ok(mut listing) = Dir::openat(&*self.fd, ".", flags, Mode::empty()) else {
             return Vec::new();
@@ -148,6 +151,12 @@ impl CgroupDir {
             .collect();
         names.sort_unstable();
         names.iter().filter_map(|name| self.child(name)).collect()
+    }
+
+    /// kernfs counts a directory's children in its links (`kernfs_refresh_inode()`: subdirs + 2; the same since 3.14): most
+    /// cgroups have none, and need not be listed to say so.
+    fn has_no_child(&self) -> bool {
+        fstat(&*self.fd).is_ok_and(|found| found.st_nlink == 2)
     }
 
     /// Appends the pids of this cgroup alone, without its descendants.

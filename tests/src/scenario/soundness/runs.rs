@@ -7,12 +7,11 @@ use super::{Line, Settings, arguments, mem_total};
 use crate::load::worker::Command;
 use crate::scenario::Programs;
 use anyhow::{Context, Result};
+use eviction_user::bpf::RunStats;
 use serde::Serialize;
 
 const MIB: u64 = 1 << 20;
 const PAGE_KIB: u64 = 4;
-/// The kernel's switch for counting the runs of programs.
-const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 /// A worker takes so much and gives it back, again and again: as a compiler does.
 const BREATH_KIB: u64 = 32 * 1024;
 
@@ -55,7 +54,7 @@ pub fn charge_runs(
         &stage.tree,
         &format!("{}<{left}", settings.line.signal()),
     );
-    std::fs::write(STATS, "1").with_context(|| format!("writing {STATS}"))?;
+    let _counting = RunStats::enable().context("the kernel does not count program runs")?;
     let mut looks = Looks::start(programs, &args, settings.line.signal())?;
     looks.settle()?;
     let before = runs(looks.pid())?;
