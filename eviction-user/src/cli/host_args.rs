@@ -3,14 +3,14 @@
 use super::Failure;
 use super::eviction_args::EvictionArgs;
 use super::fs_args::FsArgs;
+use super::guards;
 use crate::bpf::Wanted;
 use crate::config::{FsPaths, HostConfig, HostFlags};
 use crate::host::{FileSystems, GuardsAsked, HostInventory, Scan, ScanTarget, Watched};
 use crate::model::{FsLayout, Operator, Signal, Threshold};
 use crate::policy::{EngineConfig, containerfs};
-use crate::sys::cgroup::{CgroupDir, DyingCgroups, GroupMemoryReader, Hierarchy};
+use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy};
 use crate::sys::filesystem::FileSystem;
-use crate::sys::pressure::MemoryStall;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -92,7 +92,7 @@ impl HostArgs {
             tracing::warn!("{warning}");
         }
         let hierarchy = Hierarchy::detect().map_err(|e| Failure::runtime(&e))?;
-        check_guards(&config, &hierarchy)?;
+        guards::check(&config.additions, &hierarchy)?;
         let root = open_root(&config, &hierarchy)?;
         let file_systems = open_file_systems(&config)?;
         check_containerfs(&config.thresholds, file_systems.layout())?;
@@ -200,27 +200,6 @@ fn watches(thresholds: &[Threshold], signal: Signal) -> bool {
     thresholds
         .iter()
         .any(|threshold| threshold.signal == signal)
-}
-
-/// A guard that cannot see is no guard.
-fn check_guards(config: &HostConfig, hierarchy: &Hierarchy) -> Result<(), Failure> {
-    if config.additions.min_stall_percent.is_some() {
-        MemoryStall::open().map_err(|e| {
-            Failure::usage(&format!(
-                "minimumMemoryStallPercent: {e}; boot with psi=1 (the kernel needs CONFIG_PSI), or remove the setting"
-            ))
-        })?;
-    }
-    if config.additions.max_dying_cgroups.is_some() {
-        let dying = DyingCgroups::open(hierarchy)
-            .map_err(|e| Failure::usage(&format!("maximumDyingCgroups: {e}")))?;
-        if dying.is_none() {
-            return Err(Failure::usage(
-                &"maximumDyingCgroups: cgroup v1 does not tell how many removed cgroups still hold memory; remove the setting",
-            ));
-        }
-    }
-    Ok(())
 }
 
 fn open_root(config: &HostConfig, hierarchy: &Hierarchy) -> Result<CgroupDir, Failure> {

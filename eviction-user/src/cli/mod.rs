@@ -7,6 +7,7 @@ mod eviction_args;
 mod exit;
 mod explain;
 mod fs_args;
+mod guards;
 mod host_args;
 mod place;
 mod recording;

@@ -3,7 +3,7 @@
 use super::host_args::{Host, HostArgs};
 use super::recording::{self, RecordingArgs};
 use super::source::{self, BpfArgs, EventsMode, KernelSource, Source, Target};
-use super::{Exit, Failure, place, stop};
+use super::{Exit, Failure, guards, place, stop};
 use crate::agent::{self, Agent, Lines, Privileges, Settings};
 use crate::host::{GuardsAsked, HostExecutor, HostInventory, Scan, Scanner};
 use crate::policy::{Engine, EngineConfig};
@@ -58,7 +58,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let guards = if args.recording.is_asked_for() {
         GuardsAsked::ALL
     } else {
-        GuardsAsked::by(&host.config.additions)
+        guards::asked(&host.config.additions)
     };
     let inventory = host.inventory(background_scan(&host, args.state.as_deref())?, guards)?;
     let engine = host.engine_config();

@@ -2,7 +2,6 @@
 //! asks: the kernel gives the stall out under a lock that its own worker holds at times (`psi_show`, 6.18).
 
 use crate::model::Summary;
-use crate::policy::additions::Additions;
 use crate::sys::cgroup::{DyingCgroups, Hierarchy};
 use crate::sys::pressure::MemoryStall;
 
@@ -20,14 +19,6 @@ impl GuardsAsked {
         stall: true,
         dying: true,
     };
-
-    /// Those of the guards that are on.
-    pub fn by(additions: &Additions) -> Self {
-        Self {
-            stall: additions.min_stall_percent.is_some(),
-            dying: additions.max_dying_cgroups.is_some(),
-        }
-    }
 }
 
 /// `None`: not asked for, or not to be had on this machine. Whether that matters is said at the start, when
@@ -51,24 +42,5 @@ impl GuardFigures {
     pub(super) fn read_into(&self, summary: &mut Summary) {
         summary.memory_stall_percent = self.stall.as_ref().and_then(|s| s.some_percent().ok());
         summary.dying_cgroups = self.dying.as_ref().and_then(|d| d.read().ok());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_guard_that_is_off_reads_nothing() {
-        let mut additions = Additions::default();
-        let asked = |additions: &Additions| {
-            let asked = GuardsAsked::by(additions);
-            (asked.stall, asked.dying)
-        };
-        assert_eq!(asked(&additions), (false, false));
-        additions.min_stall_percent = Some(1.0);
-        assert_eq!(asked(&additions), (true, false));
-        additions.max_dying_cgroups = Some(0);
-        assert_eq!(asked(&additions), (true, true));
     }
 }

@@ -129,7 +129,7 @@ locked() {
     has '"item":"kernel lockdown","state":"absent","detail":"confidentiality","fix":"boot with lockdown=integrity"' /tmp/locked || return 1
     has 'kernel lockdown is at `confidentiality`: eBPF may not read kernel memory' /tmp/locked || return 1
     eviction-scenario guest-memory --record /tmp/confidential || return 1
-    eviction replay /tmp/confidential --recorded >/tmp/fallback && has confidentiality /tmp/fallback
+    eviction replay /tmp/confidential --recorded >/tmp/fallback && has "events from memory: \(psi/memory\|memcg-eventfd\)" /tmp/fallback
 }
 # No swap anywhere: a killer that goes by stalls would be too late (case 11).
 swapless() {

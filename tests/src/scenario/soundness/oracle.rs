@@ -13,54 +13,67 @@ use std::thread::JoinHandle;
 
 /// Memory that counts as used: without inactive file pages. Its files stay open.
 #[derive(Debug)]
-pub(super) struct Figure {
-    /// `None`: the root of cgroup v2, which has no usage file; anon and file pages then.
-    usage: Option<File>,
-    stat: File,
-    inactive: &'static str,
+pub(super) enum Figure {
+    /// A cgroup's usage, less what its `memory.stat` shows under that key.
+    Group {
+        usage: File,
+        stat: File,
+        inactive: &'static str,
+    },
+    /// The node on cgroup v2, by its own counters in `/proc/meminfo`. The root's `memory.stat` is the same sum, but up to two
+    /// seconds old (`FLUSH_TIME` of the kernel's mm/memcontrol.c, 5.15 and later).
+    Node(File),
 }
 
 impl Figure {
     pub(super) fn of(line: Line, tree: &TestTree) -> Result<Self> {
-        let group = match line {
-            Line::Node => PathBuf::from(TestTree::hierarchy()),
-            Line::Group => tree.root(),
-        };
-        let open = |file: &str| {
-            let path = group.join(file);
+        let open = |path: PathBuf| {
             File::open(&path).with_context(|| format!("opening {}", path.display()))
         };
-        let usage = match (tree.is_v2(), line) {
-            (true, Line::Node) => None,
-            (true, Line::Group) => Some("memory.current"),
-            (false, _) => Some("memory.usage_in_bytes"),
+        let group = match (line, tree.is_v2()) {
+            (Line::Node, true) => return Ok(Self::Node(open("/proc/meminfo".into())?)),
+            (Line::Node, false) => PathBuf::from(TestTree::hierarchy()),
+            (Line::Group, _) => tree.root(),
         };
-        Ok(Self {
-            usage: usage.map(open).transpose()?,
-            stat: open("memory.stat")?,
-            inactive: if tree.is_v2() {
-                "\ninactive_file "
-            } else {
-                "\ntotal_inactive_file "
-            },
+        let (usage, inactive) = if tree.is_v2() {
+            ("memory.current", "\ninactive_file ")
+        } else {
+            ("memory.usage_in_bytes", "\ntotal_inactive_file ")
+        };
+        Ok(Self::Group {
+            usage: open(group.join(usage))?,
+            stat: open(group.join("memory.stat"))?,
+            inactive,
         })
     }
 
     pub(super) fn read(&self) -> Result<u64> {
-        let usage = self.usage.as_ref().map(content).transpose()?;
-        let stat = content(&self.stat)?;
-        let value = |key: &str| {
-            let rest = stat.split_once(key).map(|(_, rest)| rest);
-            let number = rest.and_then(|rest| rest.split_once('\n')?.0.parse::<u64>().ok());
-            number.with_context(|| format!("memory.stat has no{key:?}"))
+        let (used, inactive) = match self {
+            Self::Group {
+                usage,
+                stat,
+                inactive,
+            } => {
+                let used = content(usage)?.trim().parse()?;
+                (used, value(&content(stat)?, inactive)?)
+            }
+            Self::Node(meminfo) => {
+                let meminfo = content(meminfo)?;
+                let bytes = |key: &str| Ok(value(&meminfo, key)? * 1024);
+                let parts = ["\nAnonPages:", "\nCached:", "\nSwapCached:", "\nBuffers:"];
+                let used = parts.map(bytes).into_iter().sum::<Result<u64>>()?;
+                (used, bytes("\nInactive(file):")?)
+            }
         };
-        let used = match usage {
-            Some(usage) => usage.trim().parse()?,
-            // Anon comes first.
-            None => value("anon ")? + value("\nfile ")?,
-        };
-        Ok(used.saturating_sub(value(self.inactive)?))
+        Ok(used.saturating_sub(inactive))
     }
+}
+
+/// The number behind `key`.
+fn value(content: &str, key: &str) -> Result<u64> {
+    let rest = content.split_once(key).map(|(_, rest)| rest);
+    let number = rest.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    number.with_context(|| format!("nothing there about {key:?}"))
 }
 
 /// A kernel file from its beginning.
