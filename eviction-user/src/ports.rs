@@ -6,6 +6,7 @@ use crate::model::{
     Action, Eviction, Ranking, Resource, Signal, Snapshot, Summary, Timestamp, Uid,
 };
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// How far a line is away, as one look found it.
@@ -310,12 +311,16 @@ pub struct Started {
     pub notes: Vec<String>,
     /// Each step that events could come from, best first within its family.
     pub ladder: Vec<LadderStep>,
+    /// Where metrics are served, if anywhere: the port is known only when it is bound.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// One of the ways to hear of a family's events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LadderStep {
     pub family: &'static str,
+    /// What its events tell of being used up; `None` for a family that is never armed.
+    pub resource: Option<Resource>,
     /// The hook's name, or that of a notification.
     pub name: &'static str,
     /// At how many places the kernel is hooked for it; 0: it is not used.
@@ -329,6 +334,12 @@ impl Started {
     pub fn source(&self, family: &str) -> &'static str {
         let found = self.sources.iter().find(|(name, _)| *name == family);
         found.map_or("none", |(_, source)| source)
+    }
+}
+
+impl LadderStep {
+    pub fn is_used(&self) -> bool {
+        self.places > 0
     }
 }
 

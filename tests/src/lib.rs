@@ -1,5 +1,6 @@
 //! Harness of the test suites.
 
+pub mod exposition;
 pub mod load;
 pub mod oracle;
 pub mod scenario;

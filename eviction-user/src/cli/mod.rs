@@ -9,6 +9,7 @@ mod explain;
 mod fs_args;
 mod guards;
 mod host_args;
+mod metrics;
 mod place;
 mod recording;
 mod replay;

@@ -1,6 +1,7 @@
 //! `eviction run`: checks everything that can be wrong, then wires the parts and lets the loop go.
 
 use super::host_args::{Host, HostArgs};
+use super::metrics::{self, MetricsArgs};
 use super::recording::{self, RecordingArgs};
 use super::source::{self, BpfArgs, EventsMode, KernelSource, Source, Target};
 use super::{Exit, Failure, guards, place, stop};
@@ -11,12 +12,15 @@ use crate::ports::{PressureSource, Started};
 use crate::record::Recorder;
 use crate::record::victims::{self, KeptVictim, VictimKeeper};
 use crate::sys::cgroup::{CgroupNames, ChangeFeed};
+use crate::sys::clock;
 use crate::telemetry::journal::ChannelJournal;
+use crate::telemetry::metrics::Vitals;
 use crate::telemetry::record::{self, Names, Output};
 use caps::{CapSet, Capability};
 use clap::Args;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
@@ -41,6 +45,8 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     #[command(flatten)]
+    metrics: MetricsArgs,
+    #[command(flatten)]
     recording: RecordingArgs,
     #[command(flatten)]
     bpf: BpfArgs,
@@ -53,6 +59,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
             "killing the processes of others needs root or CAP_KILL: run as root, or try --dry-run",
         ));
     }
+    // Before anything else is begun.
+    let listener = args.metrics.bind()?;
     let wanted = host.wanted();
     let (memory, keeper) = open_state(args)?;
     let guards = if args.recording.is_asked_for() {
@@ -64,6 +72,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let engine = host.engine_config();
     let lines = Lines::new(host.thresholds());
     let places = place::all(&host);
+    let watched = places.keys().copied().collect();
     let Host {
         config,
         hierarchy,
@@ -84,6 +93,15 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         record::print_all(&entries, output, Names { cgroups, places }, &told)
     })
     .map_err(|e| Failure::runtime(&e))?;
+    let vitals = Arc::new(Vitals::new(clock::now()));
+    let (journal, served) = match listener {
+        Some(listener) => {
+            let (journal, served) = metrics::serve(listener, Arc::clone(&vitals), watched, journal)
+                .map_err(|e| Failure::runtime(&e))?;
+            (journal, Some(served))
+        }
+        None => (journal, None),
+    };
     let settings = Settings {
         interval: config.interval,
         look_between: args.events != EventsMode::None,
@@ -100,6 +118,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         lines,
         recorder,
         memory,
+        vitals,
+        metrics: served.as_ref().map(|served| served.at),
         settings,
     };
     let (events, options) = (args.events, args.bpf.options());
@@ -107,6 +127,9 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         source::open(events, &target, &options)
     })?;
     // The journal went with the agent: what it still holds is printed, then the printer ends.
+    if let Some(served) = served {
+        served.end();
+    }
     let _ = printer.join();
     for thread in [writer, keeper].into_iter().flatten() {
         // The recorder and the keeper went the same way.
@@ -157,6 +180,9 @@ struct Parts {
     lines: Lines,
     recorder: Option<Recorder>,
     memory: Option<Memory>,
+    vitals: Arc<Vitals>,
+    /// Where they are served.
+    metrics: Option<SocketAddr>,
     settings: Settings,
 }
 
@@ -224,18 +250,22 @@ async fn live<S: PressureSource>(
         lines,
         recorder,
         memory,
+        vitals,
+        metrics,
         settings,
     } = parts;
     let engine = Engine::new(engine);
     let mut agent = Agent::new(
         source, inventory, executor, journal, engine, lines, settings,
-    );
+    )
+    .watched_by(vitals);
     if let Some(recorder) = recorder {
         agent = agent.recorded_by(recorder);
     }
     if let Some((keeper, left)) = memory {
         agent = agent.kept_by(keeper, left);
     }
+    how.metrics = metrics;
     let got = Privileges::take();
     how.notes.extend(got.realtime.err().map(|e| e.to_string()));
     how.notes.extend(

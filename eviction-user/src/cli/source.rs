@@ -7,6 +7,7 @@ use crate::bpf::{
     LogReader, Plan, Rung, Standing, Wanted, check_btf, plan,
 };
 use crate::host::Notices;
+use crate::model::Resource;
 use crate::ports::{LadderStep, Started};
 use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy};
 use clap::{Args, ValueEnum};
@@ -59,7 +60,11 @@ pub(super) fn open(
     let switched_off = |name| format!("kernel events are switched off (--events {name})");
     match mode {
         EventsMode::Auto | EventsMode::Ebpf => kernel(mode, target, options),
-        EventsMode::Psi => Ok(notices(target, vec![switched_off("psi")], Vec::new())),
+        EventsMode::Psi => {
+            let why = switched_off("psi");
+            let ladder = ruled_out(target, &why);
+            Ok(notices(target, vec![why], ladder))
+        }
         EventsMode::Timer => Ok(timer(target, TIMER, switched_off(TIMER))),
         EventsMode::None => Ok(timer(target, INTERVAL, switched_off("none"))),
     }
@@ -73,10 +78,38 @@ fn timer(target: &Target, name: &'static str, note: String) -> Source {
         TimerOnly,
         Started {
             sources: sources(&target.wanted, |_| name),
+            ladder: ruled_out(target, &note),
             notes: vec![note],
-            ladder: Vec::new(),
+            metrics: None,
         },
     )
+}
+
+/// A step of each family that stands for all its hooks: nobody asked for them, and which could be had was not found out.
+fn ruled_out(target: &Target, why: &str) -> Vec<LadderStep> {
+    let families = target.wanted.families().into_iter();
+    families
+        .map(|family| LadderStep {
+            family: family.name(),
+            resource: resource(family),
+            name: "ebpf",
+            places: 0,
+            why_not: Some(why.to_owned()),
+        })
+        .collect()
+}
+
+/// What a family's hooks see being used up.
+fn resource(family: Family) -> Option<Resource> {
+    match family {
+        Family::Memory => Some(Resource::Memory),
+        Family::Inodes => Some(Resource::Inodes),
+        Family::Ext4Bytes | Family::XfsBytes | Family::BtrfsBytes | Family::TmpfsBytes => {
+            Some(Resource::EphemeralStorage)
+        }
+        Family::Pids => Some(Resource::Pids),
+        Family::Freed | Family::Observations => None,
+    }
 }
 
 /// Without eBPF, or where it came to nothing, as `notes` and `ladder` say.
@@ -97,6 +130,7 @@ fn notices(target: &Target, mut notes: Vec<String>, mut ladder: Vec<LadderStep>)
         sources,
         notes,
         ladder,
+        metrics: None,
     };
     Source::Notices(Box::new(opened), how)
 }
@@ -159,6 +193,7 @@ fn kernel(mode: EventsMode, target: &Target, options: &AttachOptions) -> Result<
         sources: found,
         notes,
         ladder,
+        metrics: None,
     };
     let kernel = KernelSource {
         events,
@@ -182,6 +217,7 @@ fn rungs_of(family: Family, plan: &Plan, report: &HookReport) -> Vec<LadderStep>
             };
             LadderStep {
                 family: family.name(),
+                resource: resource(family),
                 name: candidate.rung.name(),
                 places,
                 why_not,
@@ -192,14 +228,17 @@ fn rungs_of(family: Family, plan: &Plan, report: &HookReport) -> Vec<LadderStep>
 
 fn steps_of(notices: &Notices) -> Vec<LadderStep> {
     let family = Family::Memory.name();
+    let resource = resource(Family::Memory);
     let used = notices.names().into_iter().map(|name| LadderStep {
         family,
+        resource,
         name,
         places: 1,
         why_not: None,
     });
     let failed = notices.failures().map(|(name, why)| LadderStep {
         family,
+        resource,
         name,
         places: 0,
         why_not: Some(why),

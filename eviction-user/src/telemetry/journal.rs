@@ -12,7 +12,10 @@ const CAPACITY: usize = 4096;
 #[derive(Debug)]
 pub struct ChannelJournal {
     queue: SyncSender<Entry>,
+    /// Not told yet.
     dropped: u64,
+    /// Since the start.
+    dropped_in_all: u64,
 }
 
 impl ChannelJournal {
@@ -20,11 +23,42 @@ impl ChannelJournal {
     pub fn start(
         print: impl FnOnce(Receiver<Entry>) + Send + 'static,
     ) -> io::Result<(Self, JoinHandle<()>)> {
+        Self::on_thread("eviction-print", print)
+    }
+
+    /// A journal whose entries `see` has first, then this one. `see` runs on a thread of its own: it hears of everything
+    /// also while the printer hangs or has ended, and of how many records that cost.
+    pub fn seen_by(
+        mut self,
+        mut see: impl FnMut(&Entry) + Send + 'static,
+    ) -> io::Result<(Self, JoinHandle<()>)> {
+        Self::on_thread("eviction-count", move |entries| {
+            for entry in entries {
+                see(&entry);
+                let before = self.dropped_in_all;
+                self.record(entry);
+                let count = self.dropped_in_all - before;
+                if count > 0 {
+                    see(&Entry::RecordsDropped { count });
+                }
+            }
+        })
+    }
+
+    fn on_thread(
+        name: &str,
+        work: impl FnOnce(Receiver<Entry>) + Send + 'static,
+    ) -> io::Result<(Self, JoinHandle<()>)> {
         let (queue, entries) = sync_channel(CAPACITY);
-        let printer = std::thread::Builder::new()
-            .name("eviction-print".into())
-            .spawn(move || print(entries))?;
-        Ok((Self { queue, dropped: 0 }, printer))
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || work(entries))?;
+        let journal = Self {
+            queue,
+            dropped: 0,
+            dropped_in_all: 0,
+        };
+        Ok((journal, thread))
     }
 }
 
@@ -42,6 +76,7 @@ impl Journal for ChannelJournal {
         }
         if self.queue.try_send(entry).is_err() {
             self.dropped += 1;
+            self.dropped_in_all += 1;
         }
     }
 }
@@ -82,6 +117,33 @@ mod tests {
                 ]
             ),
             "{rest:?}"
+        );
+    }
+
+    #[test]
+    fn who_sees_entries_first_hears_of_all_although_the_printer_has_ended() {
+        let (journal, printer) = ChannelJournal::start(drop).unwrap();
+        printer.join().unwrap();
+        let (told, seen) = std::sync::mpsc::channel();
+        let see = move |entry: &Entry| told.send(entry.clone()).unwrap();
+        let (mut journal, counter) = journal.seen_by(see).unwrap();
+        for _ in 0..2 {
+            journal.record(Entry::LookFailed { reason: "x".into() });
+        }
+        drop(journal);
+        counter.join().unwrap();
+        let seen: Vec<Entry> = seen.iter().collect();
+        assert!(
+            matches!(
+                seen.as_slice(),
+                [
+                    Entry::LookFailed { .. },
+                    Entry::RecordsDropped { count: 1 },
+                    Entry::LookFailed { .. },
+                    Entry::RecordsDropped { count: 1 },
+                ]
+            ),
+            "{seen:?}"
         );
     }
 }

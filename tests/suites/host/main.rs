@@ -7,6 +7,7 @@ mod disk;
 mod disk_counts;
 mod explain;
 mod loading;
+mod metrics;
 mod nobody;
 mod observations;
 mod observe;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     cases.extend(observe::cases());
     cases.extend(observations::cases());
     cases.extend(disk_counts::cases());
+    cases.extend(metrics::cases());
     cases.extend(stories::cases());
     cases.extend(soft::cases());
     cases.extend(disk::cases());

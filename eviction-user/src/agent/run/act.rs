@@ -35,6 +35,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         let actions = match self.decide(now, wake, input) {
             Ok(actions) => actions,
             Err(e) => {
+                self.vitals.look_failed();
                 self.tell(Entry::LookFailed {
                     reason: e.to_string(),
                 });

@@ -16,9 +16,11 @@ use crate::ports::{
 use crate::record::Recorder;
 use crate::record::victims::VictimKeeper;
 use crate::sys::clock;
+use crate::telemetry::metrics::Vitals;
 use reclaim::Reclaiming;
 use removals::Removing;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A line may be crossed again and again while it is being armed. After so many turns without a pause
@@ -66,6 +68,7 @@ pub struct Agent<S, I, X, J> {
     late: Option<(PressureEvent, Timestamp)>,
     recorder: Option<Recorder>,
     keeper: Option<VictimKeeper>,
+    vitals: Arc<Vitals>,
     /// When the event of this turn was taken out of its ring.
     received: Timestamp,
     /// Why the last look failed, if it did: the same reason is told once.
@@ -116,6 +119,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             late: None,
             recorder: None,
             keeper: None,
+            vitals: Arc::new(Vitals::new(now)),
             received: now,
             blind_because: None,
         }
@@ -124,6 +128,12 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
     /// From here on all that the engine is told and decides is recorded.
     pub fn recorded_by(mut self, recorder: Recorder) -> Self {
         self.recorder = Some(recorder);
+        self
+    }
+
+    /// From here on the loop's state is told there.
+    pub fn watched_by(mut self, vitals: Arc<Vitals>) -> Self {
+        self.vitals = vitals;
         self
     }
 
@@ -153,6 +163,9 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 Turn::CrossedMeanwhile(_) if crossed_in_a_row % TURNS_WITHOUT_PAUSE == 0 => PAUSE,
                 Turn::CrossedMeanwhile(_) => Duration::ZERO,
             };
+            let left = self.left();
+            self.vitals
+                .turned(clock::now(), wait, left, self.removing.len());
             wake = tokio::select! {
                 biased;
                 () = &mut stop => return,
@@ -168,6 +181,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
 
     fn heard(&mut self, event: PressureEvent) -> Wake {
         self.received = clock::now();
+        self.vitals.heard(event.rung, event.signal);
         self.note_delay(event);
         Wake::Event(event)
     }
@@ -181,6 +195,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             self.source.upkeep();
         }
         let began = clock::now();
+        self.vitals.looked();
         self.source.mark();
         let (taken, newly_met, second) = match self.inventory.look() {
             Ok(look) => {
@@ -216,7 +231,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             self.tell(Entry::Event { event, received });
         }
         if self.settings.tell_looks {
-            let left = self.distances.map(|distance| Some(distance?.left));
+            let left = self.left();
             // Not for the recorder: what the engine was told is in there already.
             self.journal.record(Entry::Look { began, wake, left });
         }
@@ -231,6 +246,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
     }
 
     fn blind(&mut self, reason: String) {
+        self.vitals.look_failed();
         self.distances = [None; Signal::ALL.len()];
         if self.blind_because.as_ref() != Some(&reason) {
             self.tell(Entry::LookFailed {
@@ -243,6 +259,9 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
     /// One disk that cannot be read is told, and keeps nobody from seeing the rest.
     fn partly_blind(&mut self) {
         let unread = self.inventory.unread();
+        if unread.is_some() {
+            self.vitals.look_failed();
+        }
         if let Some(reason) = unread.clone().filter(|_| unread != self.blind_because) {
             self.tell(Entry::LookFailed { reason });
         }
@@ -255,6 +274,11 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 .engine
                 .deadline()
                 .is_some_and(|deadline| now >= deadline)
+    }
+
+    /// To each signal's nearest line.
+    fn left(&self) -> [Option<i64>; Signal::ALL.len()] {
+        self.distances.map(|distance| Some(distance?.left))
     }
 
     fn arm(&mut self) -> Turn {

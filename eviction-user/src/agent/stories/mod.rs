@@ -141,6 +141,7 @@ impl Shared {
             sources: vec![("memory", "fake")],
             notes: Vec::new(),
             ladder: Vec::new(),
+            metrics: None,
         };
         agent.run(how, stop).await;
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::Action;
+use crate::telemetry::metrics::Vitals;
 
 #[tokio::test]
 async fn a_calm_node_loses_nobody_and_is_armed_with_its_distance() {
@@ -34,6 +35,41 @@ async fn case_3_an_event_leads_to_a_decision_on_a_fresh_look() {
         _ => None,
     });
     assert!(ages.max().unwrap() < Duration::from_millis(50));
+}
+
+#[tokio::test]
+async fn each_turn_tells_when_the_next_is_due_what_is_left_and_what_was_heard() {
+    let node = Shared::new(&[("a", 200)]);
+    let config = EngineConfig::with_thresholds(vec![hard(Signal::MemoryAvailable)]);
+    let began = clock::now();
+    let vitals = Arc::new(Vitals::new(began));
+    let agent = node.agent(config, settings());
+    let stop = async {
+        node.until("the first look", |node| node.looks == 1).await;
+        node.0.borrow_mut().event = Some(event());
+        node.until("a look for the event", |node| node.looks == 2)
+            .await;
+        node.0.borrow_mut().look_fails = true;
+        node.0.borrow_mut().event = Some(event());
+        node.until("a look that failed", |node| node.looks == 3)
+            .await;
+        // The event was taken, and the turn after it ends before anything else is asked.
+    };
+    node.go(agent.watched_by(Arc::clone(&vitals)), stop).await;
+    let rung = "fentry/page_counter_try_charge";
+    let heard: Vec<_> = vitals.events().collect();
+    assert_eq!(heard, [(rung, Signal::MemoryAvailable, 2)]);
+    assert_eq!((vitals.looks(), vitals.looks_failed()), (3, 1));
+    assert_eq!(vitals.left().count(), 0, "nothing is known after it failed");
+    let turned = vitals.last_turn().unwrap();
+    assert!(turned > began);
+    assert_eq!(vitals.overdue(turned), Duration::ZERO);
+    let later = Timestamp::from_nanos(turned.as_nanos() + 3_000_000_000);
+    assert_eq!(
+        vitals.overdue(later),
+        Duration::from_secs(2),
+        "it is tried again after 1 s"
+    );
 }
 
 /// The heartbeat's look and the event may fall together: what the kernel said is not credited to the timer.

@@ -19,6 +19,7 @@ pub(super) fn object(entry: &Entry, names: &mut Names) -> Value {
             "sources": how.sources.iter().copied().collect::<BTreeMap<_, _>>(),
             "notes": how.notes,
             "ladder": how.ladder.iter().map(ladder_step).collect::<Vec<_>>(),
+            "metrics": how.metrics,
         }),
         Entry::Look { began, wake, left } => {
             let left = Signal::ALL

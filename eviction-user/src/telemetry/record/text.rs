@@ -24,6 +24,9 @@ pub(super) fn line(entry: &Entry, names: &mut Names) -> String {
                 "watching; events from {}",
                 sources.collect::<Vec<_>>().join(", ")
             );
+            if let Some(address) = how.metrics {
+                said.push_str(&format!("; metrics at http://{address}/metrics"));
+            }
             for note in &how.notes {
                 said.push_str(&format!("\n{:40} note: {note}", ""));
             }

@@ -1,0 +1,167 @@
+//! Is the loop alive, and is it watching? Each answer is a text for people.
+
+use super::Vitals;
+use crate::model::Timestamp;
+use crate::ports::Started;
+use crate::sys::clock;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// So much later than promised a turn may come. The loop promises one for each heartbeat (a second) or, where it looks less
+/// often, for its next cycle. Ten heartbeats are far more than a busy machine takes from a thread that runs before all
+/// others, and less than anybody should go without.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub struct Health {
+    pub(super) vitals: Arc<Vitals>,
+    started: OnceLock<Started>,
+}
+
+/// `Err`: no, and why.
+pub type Answer = Result<String, String>;
+
+impl Health {
+    pub(super) fn new(vitals: Arc<Vitals>) -> Self {
+        Self {
+            vitals,
+            started: OnceLock::new(),
+        }
+    }
+
+    /// All lines are armed.
+    pub(super) fn has_started(&self, how: &Started) {
+        // Told once in a process.
+        let _ = self.started.set(how.clone());
+    }
+
+    pub(super) fn started(&self) -> Option<&Started> {
+        self.started.get()
+    }
+
+    /// Does the loop turn?
+    pub fn live(&self, now: Timestamp) -> Answer {
+        let last = self.vitals.last_turn();
+        let overdue = self.vitals.overdue(now);
+        match last.map(|last| clock::between(last, now).as_secs_f64()) {
+            Some(ago) if overdue > PATIENCE => Err(format!(
+                "the loop that watches and evicts last turned {ago:.1} s ago, its next turn is {:.1} s overdue\n",
+                overdue.as_secs_f64()
+            )),
+            Some(ago) => Ok(format!("the loop last turned {ago:.1} s ago\n")),
+            None if overdue > PATIENCE => Err(format!(
+                "the loop that watches and evicts has not begun to turn, {:.1} s after it should have\n",
+                overdue.as_secs_f64()
+            )),
+            None => Ok("the loop is being started\n".to_owned()),
+        }
+    }
+
+    /// Is every line watched, as well as it can be here? What else has to be so before it counts as ready is to be asked
+    /// here, too.
+    pub fn ready(&self, now: Timestamp) -> Answer {
+        let Some(how) = self.started() else {
+            return Err("no line is armed yet, the kernel's hooks are being attached\n".to_owned());
+        };
+        self.live(now)?;
+        let families = how.sources.iter();
+        Ok(families
+            .map(|(family, source)| watched_by(how, family, source))
+            .collect())
+    }
+}
+
+/// A line on where a family's events come from; without events, why.
+fn watched_by(how: &Started, family: &str, source: &str) -> String {
+    let steps = how.ladder.iter().filter(|step| step.family == family);
+    let used = steps
+        .clone()
+        .filter(|step| step.is_used())
+        .map(|step| step.name);
+    let used: Vec<_> = used.collect();
+    if !used.is_empty() {
+        return format!("{family}: events from {}\n", used.join(", "));
+    }
+    let mut said = format!("{family}: no events, looking by the {source}: the declared fallback\n");
+    for step in steps {
+        let why = step.why_not.as_deref().unwrap_or("unknown");
+        said.push_str(&format!("  not {}: {why}\n", step.name));
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::LadderStep;
+
+    fn health() -> Health {
+        Health::new(Arc::new(Vitals::new(Timestamp::from_secs(0))))
+    }
+
+    fn started() -> Started {
+        let step = |family, name, places, why_not: Option<&str>| LadderStep {
+            family,
+            resource: None,
+            name,
+            places,
+            why_not: why_not.map(str::to_owned),
+        };
+        Started {
+            sources: vec![("memory", "fentry/a"), ("pids", "timer")],
+            notes: Vec::new(),
+            ladder: vec![
+                step("memory", "fentry/a", 1, None),
+                step("memory", "kprobe/a", 0, Some("a better one is in use")),
+                step("pids", "raw_tp/b", 0, Some("no tracepoint b")),
+            ],
+            metrics: None,
+        }
+    }
+
+    fn turn(health: &Health, at: i64, wait: u64) {
+        let wait = Duration::from_secs(wait);
+        health
+            .vitals
+            .turned(Timestamp::from_secs(at), wait, [None; 9], 0);
+    }
+
+    #[test]
+    fn it_is_alive_while_the_loop_turns_when_it_said() {
+        let health = health();
+        let live = |at| health.live(Timestamp::from_secs(at));
+        assert_eq!(live(59), Ok("the loop is being started\n".to_owned()));
+        let never =
+            "the loop that watches and evicts has not begun to turn, 11.0 s after it should have\n";
+        assert_eq!(live(71), Err(never.to_owned()));
+        turn(&health, 80, 1);
+        assert_eq!(live(91), Ok("the loop last turned 11.0 s ago\n".to_owned()));
+        let late = "the loop that watches and evicts last turned 12.0 s ago, its next turn is 11.0 s overdue\n";
+        assert_eq!(live(92), Err(late.to_owned()));
+        turn(&health, 93, 1);
+        assert!(live(93).is_ok(), "it turns again");
+    }
+
+    /// `--events none` looks at the monitoring interval only, which may be minutes.
+    #[test]
+    fn a_loop_that_turns_seldom_by_its_own_word_is_alive() {
+        let health = health();
+        turn(&health, 80, 300);
+        assert!(health.live(Timestamp::from_secs(390)).is_ok());
+        assert!(health.live(Timestamp::from_secs(391)).is_err());
+    }
+
+    #[test]
+    fn it_is_ready_once_lines_are_armed_and_tells_how_each_family_is_watched() {
+        let health = health();
+        let ready = |at| health.ready(Timestamp::from_secs(at));
+        turn(&health, 1, 1);
+        let not_yet = "no line is armed yet, the kernel's hooks are being attached\n";
+        assert_eq!(ready(1), Err(not_yet.to_owned()));
+        health.has_started(&started());
+        let how = "memory: events from fentry/a\n\
+                   pids: no events, looking by the timer: the declared fallback\n  not raw_tp/b: no tracepoint b\n";
+        assert_eq!(ready(1), Ok(how.to_owned()));
+        assert!(ready(13).is_err(), "what does not turn is not watching");
+    }
+}
