@@ -16,7 +16,7 @@ use crate::ports::{
 use crate::record::Recorder;
 use crate::record::victims::VictimKeeper;
 use crate::sys::clock;
-use crate::telemetry::metrics::Vitals;
+use crate::telemetry::metrics::{Turned, Vitals};
 use reclaim::Reclaiming;
 use removals::Removing;
 use std::pin::pin;
@@ -163,9 +163,15 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 Turn::CrossedMeanwhile(_) if crossed_in_a_row % TURNS_WITHOUT_PAUSE == 0 => PAUSE,
                 Turn::CrossedMeanwhile(_) => Duration::ZERO,
             };
-            let left = self.left();
-            self.vitals
-                .turned(clock::now(), wait, left, self.removing.len());
+            self.vitals.turned(
+                clock::now(),
+                &Turned {
+                    wait,
+                    blind: turn == Turn::Blind,
+                    left: self.left(),
+                    leaving: self.removing.len(),
+                },
+            );
             wake = tokio::select! {
                 biased;
                 () = &mut stop => return,

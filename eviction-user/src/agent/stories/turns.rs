@@ -46,6 +46,10 @@ async fn each_turn_tells_when_the_next_is_due_what_is_left_and_what_was_heard() 
     let agent = node.agent(config, settings());
     let stop = async {
         node.until("the first look", |node| node.looks == 1).await;
+        let left = i64::try_from(700 * MIB).unwrap() + 1;
+        let told: Vec<_> = vitals.left().collect();
+        assert_eq!(told, [(Signal::MemoryAvailable, left)]);
+        assert!(!vitals.is_blind());
         node.0.borrow_mut().event = Some(event());
         node.until("a look for the event", |node| node.looks == 2)
             .await;
@@ -60,6 +64,7 @@ async fn each_turn_tells_when_the_next_is_due_what_is_left_and_what_was_heard() 
     let heard: Vec<_> = vitals.events().collect();
     assert_eq!(heard, [(rung, Signal::MemoryAvailable, 2)]);
     assert_eq!((vitals.looks(), vitals.looks_failed()), (3, 1));
+    assert!(vitals.is_blind());
     assert_eq!(vitals.left().count(), 0, "nothing is known after it failed");
     let turned = vitals.last_turn().unwrap();
     assert!(turned > began);

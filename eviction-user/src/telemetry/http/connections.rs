@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
 
 /// A scraper or two, probes, and people. Who comes next waits for one of them to go.
-const MOST: usize = 32;
+const MOST: usize = 16;
 /// A scraper that keeps its connection connects anew.
 const LONGEST: Duration = Duration::from_secs(60);
 

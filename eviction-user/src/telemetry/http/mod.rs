@@ -119,3 +119,53 @@ fn answer(answer: Answer) -> Response {
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Timestamp;
+    use crate::telemetry::metrics::{Vitals, metrics};
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpStream};
+
+    fn get(address: SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn what_does_not_turn_is_unavailable_and_the_end_waits_for_no_client() {
+        let an_hour_ago = clock::now().as_nanos() - 3_600_000_000_000;
+        let vitals = Arc::new(Vitals::new(Timestamp::from_nanos(an_hour_ago)));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = Server::start(listener, metrics(vitals, Vec::new()).0).unwrap();
+        for (path, begins, says) in [
+            ("/livez", "HTTP/1.0 503 ", "has not begun to turn"),
+            ("/readyz", "HTTP/1.0 503 ", "no line is armed yet"),
+            (
+                "/metrics",
+                "HTTP/1.0 200 ",
+                "content-type: application/openmetrics-text; version=1.0.0",
+            ),
+            (
+                "/",
+                "HTTP/1.0 404 ",
+                "there are /metrics, /livez and /readyz",
+            ),
+        ] {
+            let answer = get(address, path);
+            assert!(answer.starts_with(begins), "{path}: {answer}");
+            assert!(answer.contains(says), "{path}: {answer}");
+        }
+        let mut stays = TcpStream::connect(address).unwrap();
+        stays.write_all(b"GET /metrics").unwrap();
+        let began = clock::now();
+        drop(server);
+        assert!(clock::elapsed_since(began) < Duration::from_secs(5));
+        assert!(TcpStream::connect(address).is_err(), "nobody listens");
+    }
+}

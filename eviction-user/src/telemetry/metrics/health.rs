@@ -64,6 +64,12 @@ impl Health {
             return Err("no line is armed yet, the kernel's hooks are being attached\n".to_owned());
         };
         self.live(now)?;
+        if self.vitals.is_blind() {
+            return Err(
+                "the node cannot be read, so no line is armed; the look-failed record tells why\n"
+                    .to_owned(),
+            );
+        }
         let families = how.sources.iter();
         Ok(families
             .map(|(family, source)| watched_by(how, family, source))
@@ -92,6 +98,7 @@ fn watched_by(how: &Started, family: &str, source: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Turned;
     use super::*;
     use crate::ports::LadderStep;
 
@@ -120,10 +127,11 @@ mod tests {
     }
 
     fn turn(health: &Health, at: i64, wait: u64) {
-        let wait = Duration::from_secs(wait);
-        health
-            .vitals
-            .turned(Timestamp::from_secs(at), wait, [None; 9], 0);
+        let turned = Turned {
+            wait: Duration::from_secs(wait),
+            ..Turned::default()
+        };
+        health.vitals.turned(Timestamp::from_secs(at), &turned);
     }
 
     #[test]
@@ -163,5 +171,14 @@ mod tests {
                    pids: no events, looking by the timer: the declared fallback\n  not raw_tp/b: no tracepoint b\n";
         assert_eq!(ready(1), Ok(how.to_owned()));
         assert!(ready(13).is_err(), "what does not turn is not watching");
+        let blind = Turned {
+            wait: Duration::from_secs(1),
+            blind: true,
+            ..Turned::default()
+        };
+        health.vitals.turned(Timestamp::from_secs(13), &blind);
+        let why = ready(13).unwrap_err();
+        assert!(why.starts_with("the node cannot be read"), "{why}");
+        assert!(health.live(Timestamp::from_secs(13)).is_ok());
     }
 }

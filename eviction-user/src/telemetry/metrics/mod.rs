@@ -14,7 +14,7 @@ mod tests;
 
 pub use from_entries::Counting;
 pub use health::{Answer, Health, PATIENCE};
-pub use vitals::Vitals;
+pub use vitals::{Turned, Vitals};
 
 use crate::model::Signal;
 use families::Families;

@@ -451,7 +451,13 @@ fn what_the_loop_says_of_itself_is_read_when_somebody_asks() {
     let mut left = [None; Signal::ALL.len()];
     left[MEMORY.index()] = Some(-4096);
     let now = crate::sys::clock::now();
-    told.vitals.turned(now, Duration::from_secs(1), left, 2);
+    let turned = Turned {
+        wait: Duration::from_secs(1),
+        blind: false,
+        left,
+        leaving: 2,
+    };
+    told.vitals.turned(now, &turned);
     assert_eq!(
         told.lines("eviction_left"),
         [

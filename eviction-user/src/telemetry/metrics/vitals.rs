@@ -4,7 +4,7 @@
 use crate::model::{Signal, Timestamp};
 use crate::sys::clock;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// So long the first turn may take to come: loading the programs takes seconds on a slow machine.
@@ -20,11 +20,25 @@ pub struct Vitals {
     /// CLOCK_MONOTONIC, in nanoseconds; 0: never.
     last_turn: AtomicI64,
     due: AtomicI64,
+    blind: AtomicBool,
     left: [AtomicI64; Signal::ALL.len()],
     leaving: AtomicUsize,
     looks: AtomicU64,
     looks_failed: AtomicU64,
     heard: [Heard; PAIRS],
+}
+
+/// How a turn has left things.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Turned {
+    /// Within this time the next one begins.
+    pub wait: Duration,
+    /// The look failed: no line is armed.
+    pub blind: bool,
+    /// Bytes, inodes or tasks to each signal's nearest line.
+    pub left: [Option<i64>; Signal::ALL.len()],
+    /// Victims on their way out.
+    pub leaving: usize,
 }
 
 /// A rung and a signal, once there was an event of the two.
@@ -39,6 +53,7 @@ impl Vitals {
         Self {
             last_turn: AtomicI64::new(0),
             due: AtomicI64::new(after(now, STARTING)),
+            blind: AtomicBool::new(false),
             left: [const { AtomicI64::new(NO_LINE) }; Signal::ALL.len()],
             leaving: AtomicUsize::new(0),
             looks: AtomicU64::new(0),
@@ -52,20 +67,15 @@ impl Vitals {
         }
     }
 
-    /// A turn has ended at `now`, and within `wait` the next one begins. `leaving`: victims on their way out.
-    pub fn turned(
-        &self,
-        now: Timestamp,
-        wait: Duration,
-        left: [Option<i64>; Signal::ALL.len()],
-        leaving: usize,
-    ) {
-        for (slot, left) in self.left.iter().zip(left) {
+    /// A turn has ended at `now`.
+    pub fn turned(&self, now: Timestamp, turned: &Turned) {
+        for (slot, left) in self.left.iter().zip(turned.left) {
             slot.store(left.unwrap_or(NO_LINE), Relaxed);
         }
-        self.leaving.store(leaving, Relaxed);
+        self.leaving.store(turned.leaving, Relaxed);
+        self.blind.store(turned.blind, Relaxed);
         self.last_turn.store(now.as_nanos(), Relaxed);
-        self.due.store(after(now, wait), Relaxed);
+        self.due.store(after(now, turned.wait), Relaxed);
     }
 
     pub fn looked(&self) {
@@ -94,6 +104,11 @@ impl Vitals {
     /// How long the loop's next turn is overdue; zero while it is not.
     pub fn overdue(&self, now: Timestamp) -> Duration {
         clock::between(Timestamp::from_nanos(self.due.load(Relaxed)), now)
+    }
+
+    /// Did the last look fail?
+    pub fn is_blind(&self) -> bool {
+        self.blind.load(Relaxed)
     }
 
     /// Bytes, inodes or tasks left to each signal's nearest line; negative past it.
@@ -162,8 +177,11 @@ mod tests {
         let overdue = |vitals: &Vitals, at| vitals.overdue(Timestamp::from_secs(at)).as_secs();
         assert_eq!(overdue(&vitals, 160), 0, "it may take a minute to start");
         assert_eq!(overdue(&vitals, 163), 3);
-        let wait = Duration::from_secs(10);
-        vitals.turned(Timestamp::from_secs(170), wait, [None; 9], 0);
+        let turned = Turned {
+            wait: Duration::from_secs(10),
+            ..Turned::default()
+        };
+        vitals.turned(Timestamp::from_secs(170), &turned);
         assert_eq!(overdue(&vitals, 180), 0);
         assert_eq!(overdue(&vitals, 181), 1);
         assert_eq!(vitals.last_turn(), Some(Timestamp::from_secs(170)));
