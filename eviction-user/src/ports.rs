@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+mod moved;
+pub use moved::{Coverage, FsPlace, Moved, MovedSignal};
+
 /// How far a line is away, as one look found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Distance {
@@ -89,6 +92,13 @@ pub trait PressureSource {
 
     /// Follows what has changed in the machine. To be called now and then, before a look that no event asked for.
     fn upkeep(&mut self);
+
+    /// A watched path leads to another file system: its lines are about that one from here on. They are not covered until
+    /// they are armed again, which may take a while (hooks for it may have to be attached first).
+    fn follow(&mut self, moved: &Moved);
+
+    /// Who says when to look at a line that has moved; `None`: that is being settled.
+    fn coverage(&self, signal: Signal) -> Option<Coverage>;
 
     /// What each cgroup has used up on the watched file systems since it was first seen there.
     fn growth(&mut self) -> Growth;
@@ -204,6 +214,11 @@ pub trait Inventory {
     /// OOM kills on the node since it was started, if the kernel tells.
     fn node_oom_kills(&mut self) -> Option<u64> {
         None
+    }
+
+    /// Follows watched paths that the last look found on another file system.
+    fn follow(&mut self) -> Vec<Moved> {
+        Vec::new()
     }
 
     /// What the last look could not read although the rest was there.
@@ -438,6 +453,13 @@ pub enum Entry {
     Engine {
         at: Timestamp,
         action: Action,
+    },
+    /// A watched path leads to another file system.
+    Moved {
+        at: Timestamp,
+        moved: Moved,
+        /// In the order of its signals.
+        coverage: Vec<Coverage>,
     },
     LookFailed {
         reason: String,

@@ -1,7 +1,9 @@
 //! Two sources as one: the second is asked only about what the first does not cover.
 
 use crate::model::Signal;
-use crate::ports::{Distance, Growth, OomVictim, PressureEvent, PressureSource, SilentHook};
+use crate::ports::{
+    Coverage, Distance, Growth, Moved, OomVictim, PressureEvent, PressureSource, SilentHook,
+};
 
 #[derive(Debug)]
 pub struct Layered<A, B> {
@@ -53,6 +55,19 @@ impl<A: PressureSource, B: PressureSource> PressureSource for Layered<A, B> {
         self.second.upkeep();
     }
 
+    fn follow(&mut self, moved: &Moved) {
+        self.first.follow(moved);
+        self.second.follow(moved);
+    }
+
+    fn coverage(&self, signal: Signal) -> Option<Coverage> {
+        let first = self.first.coverage(signal)?;
+        match (&first, self.second.coverage(signal)) {
+            (Coverage::Timer(_), Some(hook @ Coverage::Hook(_))) => Some(hook),
+            _ => Some(first),
+        }
+    }
+
     fn growth(&mut self) -> Growth {
         self.first.growth()
     }
@@ -81,7 +96,8 @@ impl<A: PressureSource, B: PressureSource> PressureSource for Layered<A, B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Timestamp;
+    use crate::model::{FsLayout, Timestamp};
+    use crate::ports::FsPlace;
 
     /// Says nothing but what a test asks of it.
     #[derive(Default)]
@@ -91,6 +107,8 @@ mod tests {
         /// Answers every arming with "crossed meanwhile".
         crossed: bool,
         count: u64,
+        followed: usize,
+        coverage: Option<Coverage>,
     }
 
     impl PressureSource for Fake {
@@ -126,6 +144,14 @@ mod tests {
         }
 
         fn upkeep(&mut self) {}
+
+        fn follow(&mut self, _moved: &Moved) {
+            self.followed += 1;
+        }
+
+        fn coverage(&self, _signal: Signal) -> Option<Coverage> {
+            self.coverage.clone()
+        }
 
         fn growth(&mut self) -> Growth {
             Growth::default()
@@ -194,5 +220,38 @@ mod tests {
     fn what_either_lost_or_forgot_is_told() {
         let mut both = layered(true);
         assert_eq!((both.lost_events(), both.forgotten_counts()), (7, 7));
+    }
+
+    #[test]
+    fn both_follow_a_file_system_and_a_hook_of_either_covers_it() {
+        let (timer, hook) = (Coverage::Timer("no hook".into()), Coverage::Hook("fake"));
+        let mut both = layered(true);
+        let moved = Moved {
+            path: "/data".into(),
+            from: place(),
+            to: place(),
+            signals: Vec::new(),
+            layout: FsLayout::default(),
+        };
+        both.follow(&moved);
+        assert_eq!((both.first.followed, both.second.followed), (1, 1));
+        for (first, second, expected) in [
+            (None, Some(&timer), None),
+            (Some(&hook), Some(&timer), Some(&hook)),
+            (Some(&timer), Some(&hook), Some(&hook)),
+            (Some(&timer), Some(&timer), Some(&timer)),
+        ] {
+            both.first.coverage = first.cloned();
+            both.second.coverage = second.cloned();
+            assert_eq!(both.coverage(LINE).as_ref(), expected);
+        }
+    }
+
+    fn place() -> FsPlace {
+        FsPlace {
+            kind: Some("ext4".into()),
+            device: 7,
+            at: "/data".into(),
+        }
     }
 }

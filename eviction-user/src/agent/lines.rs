@@ -1,6 +1,6 @@
 //! From one look to the distances of the armed lines, and to "is a threshold newly met?".
 
-use crate::model::{Observations, Signal, Threshold};
+use crate::model::{Observations, Operator, Signal, Threshold};
 use crate::policy::{distance, thresholds};
 use crate::ports::{Distance, Look};
 
@@ -29,6 +29,19 @@ impl Lines {
         let new = now & !self.met;
         self.met = now;
         new != 0
+    }
+
+    /// Takes the engine's thresholds, which are others on another layout of file systems.
+    pub fn replace(&mut self, thresholds: &[Threshold]) {
+        let can_be_met = |t: &&Threshold| t.operator != Operator::Never;
+        self.thresholds = thresholds.iter().filter(can_be_met).cloned().collect();
+        // Those that are met are newly met: a decision more than needed, and none less.
+        self.met = 0;
+    }
+
+    /// Has this signal any line?
+    pub fn watch(&self, signal: Signal) -> bool {
+        self.thresholds.iter().any(|t| t.signal == signal)
     }
 
     pub fn any_met(&self) -> bool {

@@ -47,6 +47,12 @@ impl Pace {
         self.last[slot] = Some((left, at));
     }
 
+    /// The figure is about something else from here on.
+    pub fn forget(&mut self, signal: Signal) {
+        self.last[signal.index()] = None;
+        self.rate[signal.index()] = 0;
+    }
+
     /// How long to wait for the next look at a line that is `left` away; `covered`: events come too.
     pub fn wait(&self, signal: Signal, left: i64, covered: bool) -> Duration {
         let resource = signal.resource();

@@ -1,7 +1,9 @@
 //! A pressure source without events: all that is left is the timer.
 
 use crate::model::Signal;
-use crate::ports::{Distance, Growth, OomVictim, PressureEvent, PressureSource, SilentHook};
+use crate::ports::{
+    Coverage, Distance, Growth, Moved, OomVictim, PressureEvent, PressureSource, SilentHook,
+};
 
 #[derive(Debug, Default)]
 pub struct TimerOnly;
@@ -28,6 +30,14 @@ impl PressureSource for TimerOnly {
     }
 
     fn upkeep(&mut self) {}
+
+    fn follow(&mut self, _moved: &Moved) {}
+
+    fn coverage(&self, signal: Signal) -> Option<Coverage> {
+        Some(Coverage::Timer(format!(
+            "{signal}: no kernel events are in use"
+        )))
+    }
 
     fn growth(&mut self) -> Growth {
         Growth::default()

@@ -1,6 +1,7 @@
 //! From the plan to running programs. Whatever fails is written down and the next rung is taken: this never fails as a
 //! whole, it may only end up with nothing attached.
 
+mod device;
 mod memory;
 
 use std::{path::PathBuf, sync::Arc};
@@ -10,7 +11,7 @@ use aya::{
     maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf},
 };
 use eviction_ebpf::abi::{
-    DEVICE_SLOTS, FORKS_SLOT, Growth, GrowthKey, Kind, Loss, Rung, Stall, names,
+    FORKS_SLOT, Growth, GrowthKey, Kind, Loss, Rung, Stall, names,
 };
 use eviction_ebpf::credit::NodeLag;
 use nix::{
@@ -22,7 +23,6 @@ use super::{
     bundle,
     climb::{climb, excluded},
     counting::{Counting, Cpus},
-    device::{kernel_device, user_device},
     facts::{Facts, Hierarchy},
     family::Family,
     faults::FaultSampling,
@@ -35,11 +35,6 @@ use super::{
     report::{Report, chain},
     ring::{DropCounts, Drops, Events, RingError},
     slots::{ShareError, SlotHandle, SlotMap, share},
-};
-use crate::{
-    model::Timestamp,
-    ports::{Consumer, Grown},
-    sys::mount::FsKind,
 };
 
 #[derive(Clone, Debug)]
@@ -110,6 +105,8 @@ struct Live {
     slots: Arc<SlotMap>,
     claims: MapData,
     growth: HashMap<MapData, GrowthKey, Growth>,
+    /// Counters of growth that were dropped with their device.
+    growth_dropped: u64,
     drops: Drops,
     observed: Observed,
     rings: Option<(RingBuf<MapData>, RingBuf<MapData>)>,
@@ -149,37 +146,6 @@ impl Attached {
 
     pub fn report(&self) -> &Report {
         &self.report
-    }
-
-    /// Whether the attached rungs of a family see this kind of file system. Tracepoints of inodes belong to one each.
-    pub fn sees(&self, family: Family, kind: &FsKind) -> bool {
-        let rungs = &self.report.of(family).attached;
-        rungs.iter().any(|rung| match rung {
-            Rung::TraceExt4 => *kind == FsKind::Ext4,
-            Rung::TraceXfs => *kind == FsKind::Xfs,
-            Rung::TraceBtrfs => *kind == FsKind::Btrfs,
-            _ => true,
-        })
-    }
-
-    /// A slot for the inodes or bytes of the file system with this device number (`st_dev` of anything on it).
-    pub fn device_slot(&mut self, family: Family, st_dev: u64) -> Result<SlotHandle, SlotError> {
-        let attached = self.report.of(family).is_attached();
-        let Some(live) = self.live.as_mut().filter(|_| attached) else {
-            return Err(SlotError::NoHook(family));
-        };
-        let device = kernel_device(st_dev);
-        let kind = family.kind();
-        let slot = live
-            .slots
-            .take(DEVICE_SLOTS, kind, 0, device)
-            .ok_or(SlotError::Full(family))?;
-        let cpus = live.cpus.clone();
-        let counting = match kind {
-            Kind::Bytes => Counting::Bytes { cpus },
-            _ => Counting::OneByOne { cpus },
-        };
-        live.handle(slot, counting)
     }
 
     /// The slot for the tasks of the whole node.
@@ -230,24 +196,6 @@ impl Attached {
         let rungs = &self.report.of(Family::Observations).attached;
         let told = rungs.contains(&Rung::TraceCgroups);
         self.live.as_mut().filter(|_| told)?.observed.cgroups.take()
-    }
-
-    /// What was used up on the devices that have a slot, by cgroup, since they have it.
-    pub fn growth(&self) -> impl Iterator<Item = (Kind, Consumer, Grown)> {
-        let counts = self.live.iter().flat_map(|live| live.growth.iter());
-        // An entry that goes while it is read had been idle the longest: it is no candidate.
-        counts.filter_map(Result::ok).filter_map(|(key, growth)| {
-            let kind = Kind::try_from(u8::try_from(key.kind).ok()?).ok()?;
-            let consumer = Consumer {
-                device: user_device(key.device),
-                cgroup: key.cgroup_id,
-            };
-            let grown = Grown {
-                net: growth.net.cast_signed(),
-                since: Timestamp::from_nanos(i64::try_from(growth.since_ns).unwrap_or(i64::MAX)),
-            };
-            Some((kind, consumer, grown))
-        })
     }
 }
 
@@ -301,6 +249,7 @@ impl Live {
             slots: Arc::new(SlotMap::new(&slots)?),
             claims,
             growth: typed(&mut ebpf, names::map::GROWTH)?,
+            growth_dropped: 0,
             drops: Drops {
                 memory: typed::<PerCpuArray<_, u64>>(&mut ebpf, names::map::MEMORY_DROPS)?,
                 files: typed::<PerCpuArray<_, u64>>(&mut ebpf, names::map::FS_DROPS)?,

@@ -6,6 +6,7 @@
 //! ```
 
 mod attach;
+mod attacher;
 mod bundle;
 mod climb;
 mod counting;
@@ -25,6 +26,7 @@ mod pressure;
 mod report;
 mod ring;
 mod run_stats;
+mod sides;
 mod slots;
 mod symbols;
 mod vigil;
@@ -47,4 +49,5 @@ pub use pressure::{KernelEvents, OpenError, Wanted, WantedDevice};
 pub use report::{Exclusion, Failure, HookReport, Report, Standing};
 pub use ring::{DropCounts, Events, RingError};
 pub use run_stats::{ProgramRuns, RunStats};
+pub use sides::{KernelSides, SidesError};
 pub use slots::{Armed, Credit, Mark, ShareError, SlotHandle};

@@ -1,13 +1,17 @@
 //! The kernel side as a [`PressureSource`]: lines become slots, distances become credits.
 
+mod device;
+
 use eviction_ebpf::abi::{Event, Kind, Rung, Stall, VICTIM_SLOT};
 
 use super::{
     Armed, Attached, Credit, Events, Family, Mark, RingError, SlotError, SlotHandle, vigil::Vigil,
 };
 use crate::{
-    model::{Resource, Signal, Timestamp},
-    ports::{Distance, Growth, OomVictim, PressureEvent, PressureSource, SilentHook},
+    model::{Signal, Timestamp},
+    ports::{
+        Coverage, Distance, Growth, Moved, OomVictim, PressureEvent, PressureSource, SilentHook,
+    },
     sys::{
         cgroup::{GroupMemoryReader, PAGE_SIZE},
         clock,
@@ -41,28 +45,33 @@ pub struct WantedDevice {
     pub kind: FsKind,
 }
 
+impl WantedDevice {
+    /// Where no hook is known, that is the doubt.
+    pub(super) fn new(signal: Signal, device: u64, kind: Option<FsKind>) -> Result<Self, Doubt> {
+        let kind = kind.unwrap_or_else(|| FsKind::Other("unknown".to_owned()));
+        let family = Family::of_device(signal.resource(), &kind)
+            .ok_or_else(|| Doubt::NoHook(kind.name().to_owned()))?;
+        Ok(Self {
+            signal,
+            family,
+            device,
+            kind,
+        })
+    }
+}
+
 impl Wanted {
     /// A line of a file system: to be followed by hooks, or not, and then why.
     pub fn add_device(&mut self, signal: Signal, fs: &FileSystem) {
-        let inodes = signal.resource() == Resource::Inodes;
-        let place = fs.path().display();
-        let Some(mount) = &fs.mount else {
-            self.doubts.push(format!(
-                "{signal} at {place}: its mount cannot be told, so it is only looked at on the timer"
-            ));
+        if let Some(doubt) = trust::unfollowed(fs, signal) {
+            self.doubts.push(doubt);
             return;
-        };
-        let family = Family::of_device(signal.resource(), &mount.kind);
-        match (trust::doubt(mount, inodes), family) {
-            (None, Some(family)) => self.devices.push(WantedDevice {
-                signal,
-                family,
-                device: fs.device,
-                kind: mount.kind.clone(),
-            }),
-            (Some(doubt), _) => self.doubts.push(format!("{signal} at {place}: {doubt}")),
-            (None, None) => {
-                let doubt = Doubt::NoHook(mount.kind.name().to_owned());
+        }
+        let kind = fs.mount.as_ref().map(|mount| mount.kind.clone());
+        match WantedDevice::new(signal, fs.device, kind) {
+            Ok(device) => self.devices.push(device),
+            Err(doubt) => {
+                let place = fs.path().display();
                 self.doubts.push(format!("{signal} at {place}: {doubt}"));
             }
         }
@@ -83,11 +92,16 @@ impl Wanted {
     pub fn families_to_attach(&self) -> Vec<Family> {
         let mut families = self.families();
         families.push(Family::Observations);
-        if families.contains(&Family::Inodes) {
-            families.push(Family::Freed);
-        }
-        families
+        with_company(families)
     }
+}
+
+/// Inodes being freed make the growth of those that are made the better.
+pub(super) fn with_company(mut families: Vec<Family>) -> Vec<Family> {
+    if families.contains(&Family::Inodes) {
+        families.push(Family::Freed);
+    }
+    families
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -110,12 +124,16 @@ pub struct KernelEvents {
     victims: Vec<OomVictim>,
     /// Counters of growth that the kernel's table had no room for any more, in all.
     forgotten: u64,
+    /// Some slot was given back: an event of it may still come.
+    has_released: bool,
 }
 
 struct ArmedSlot {
     handle: SlotHandle,
     mark: Mark,
     family: Family,
+    /// Of a file system.
+    device: Option<u64>,
     /// Those that share this slot, because they are about the same device.
     signals: Vec<Signal>,
     vigils: Vec<Vigil>,
@@ -130,6 +148,7 @@ impl ArmedSlot {
     fn new(handle: SlotHandle, signal: Signal, family: Family) -> Self {
         Self {
             family,
+            device: None,
             leaks: false,
             mark: handle.begin(),
             handle,
@@ -190,27 +209,7 @@ impl KernelEvents {
             let handle = attached.forks_slot()?;
             slots.push(ArmedSlot::new(handle, Signal::PidAvailable, Family::Pids));
         }
-        // The device and the family of each of the slots from here on.
-        let mut watched = Vec::new();
-        let first = slots.len();
-        for wanted in &wanted.devices {
-            let (family, signal) = (wanted.family, wanted.signal);
-            if !attached.sees(family, &wanted.kind) {
-                continue;
-            }
-            let place = (family, wanted.device);
-            match watched.iter().position(|known| *known == place) {
-                Some(position) => slots[first + position].also_for(signal),
-                None => {
-                    watched.push(place);
-                    let handle = attached.device_slot(family, wanted.device)?;
-                    let mut slot = ArmedSlot::new(handle, signal, family);
-                    slot.leaks = family == Family::Inodes && wanted.kind == FsKind::Tmpfs;
-                    slots.push(slot);
-                }
-            }
-        }
-        Ok(Self {
+        let mut opened = Self {
             events: attached.take_events()?,
             attached,
             slots,
@@ -219,7 +218,12 @@ impl KernelEvents {
             undecodable: 0,
             victims: Vec::new(),
             forgotten: 0,
-        })
+            has_released: false,
+        };
+        for device in &wanted.devices {
+            opened.watch(device)?;
+        }
+        Ok(opened)
     }
 
     /// Time that each cgroup's tasks spent in direct reclaim since the start, by its id.
@@ -229,6 +233,7 @@ impl KernelEvents {
 
     /// What cannot be understood is counted with the lost ones.
     fn understand(&mut self, event: Result<Event, RingError>) -> Option<PressureEvent> {
+        let mut stale = false;
         let known = event.ok().and_then(|event| {
             let time = Timestamp::from_nanos(i64::try_from(event.time_ns).unwrap_or(i64::MAX));
             let rung = Rung::try_from(event.rung).ok()?;
@@ -249,10 +254,15 @@ impl KernelEvents {
                     rung: rung.name(),
                 });
             }
-            let slot = self
-                .slots
-                .iter()
-                .find(|slot| slot.handle.index() == event.slot)?;
+            let of_event = |slot: &&ArmedSlot| slot.handle.index() == event.slot;
+            let slot = match self.slots.iter().find(of_event) {
+                Some(slot) => slot,
+                None if self.has_released => {
+                    stale = true;
+                    return None;
+                }
+                None => return None,
+            };
             let nearest = slot.nearest.map(|(signal, _)| signal);
             Some(PressureEvent {
                 time,
@@ -264,7 +274,7 @@ impl KernelEvents {
                 rung: rung.name(),
             })
         });
-        self.undecodable += u64::from(known.is_none());
+        self.undecodable += u64::from(known.is_none() && !stale);
         known
     }
 }
@@ -374,6 +384,19 @@ impl PressureSource for KernelEvents {
         }
     }
 
+    /// Only what is attached can be used here; [`super::KernelSides`] attaches more.
+    fn follow(&mut self, moved: &Moved) {
+        for line in &moved.signals {
+            self.release(line.signal);
+        }
+    }
+
+    fn coverage(&self, signal: Signal) -> Option<Coverage> {
+        Some(Coverage::Timer(format!(
+            "{signal}: its file system is not that of the start"
+        )))
+    }
+
     fn growth(&mut self) -> Growth {
         let mut growth = Growth::default();
         // Read before them: one that is begun meanwhile must not look like one that is gone.
@@ -387,7 +410,8 @@ impl PressureSource for KernelEvents {
                 Kind::Memory | Kind::Forks | Kind::OomKill => None,
             };
         }
-        self.forgotten = self.forgotten.max(begun.saturating_sub(there));
+        let gone = begun.saturating_sub(there + self.attached.growth_dropped());
+        self.forgotten = self.forgotten.max(gone);
         growth
     }
 

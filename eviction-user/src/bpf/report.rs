@@ -95,6 +95,23 @@ impl HookReport {
         self.attached.first().map_or("none", |rung| rung.name())
     }
 
+    /// Each rung that is not in use, and why.
+    pub fn why_not(&self) -> String {
+        let tried = self
+            .failed
+            .iter()
+            .map(|failed| format!("{}: {}", failed.rung.name(), failed.error));
+        let ruled_out = self
+            .excluded
+            .iter()
+            .map(|excluded| format!("{}: {}", excluded.rung.name(), excluded.reason));
+        let reasons: Vec<_> = tried.chain(ruled_out).collect();
+        if reasons.is_empty() {
+            return "none of its hooks is allowed".to_owned();
+        }
+        reasons.join("; ")
+    }
+
     pub fn is_attached(&self) -> bool {
         !self.attached.is_empty()
     }

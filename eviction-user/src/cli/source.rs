@@ -3,7 +3,7 @@
 use super::{Exit, Failure};
 use crate::agent::{Layered, TimerOnly};
 use crate::bpf::{
-    AttachOptions, Attached, CgroupFeed, Facts, FactsOptions, Family, HookReport, KernelEvents,
+    AttachOptions, Attached, CgroupFeed, Facts, FactsOptions, Family, HookReport, KernelSides,
     LogReader, Plan, Rung, Standing, Wanted, check_btf, plan,
 };
 use crate::host::Notices;
@@ -36,7 +36,7 @@ pub(super) enum Source {
 
 pub(super) struct KernelSource {
     /// Notifications speak for memory where no hook does.
-    pub(super) events: Layered<KernelEvents, Notices>,
+    pub(super) events: Layered<KernelSides, Notices>,
     pub(super) how: Started,
     /// What the programs say, with `--bpf-log`.
     pub(super) log: Option<LogReader>,
@@ -187,7 +187,8 @@ fn kernel(mode: EventsMode, target: &Target, options: &AttachOptions) -> Result<
     let log = attached.log_reader();
     let cgroups = attached.take_cgroups();
     let group = GroupMemoryReader::open(&target.group, target.hierarchy.version).ok();
-    let first = KernelEvents::open(attached, wanted, group).map_err(|e| Failure::runtime(&e))?;
+    let first = KernelSides::open(attached, wanted, group, options.clone())
+        .map_err(|e| Failure::runtime(&e))?;
     let events = Layered { first, second };
     let how = Started {
         sources: found,
@@ -325,18 +326,9 @@ fn hook_source(family: Family, report: &HookReport, notes: &mut Vec<String>) -> 
     if report.is_attached() {
         return report.source();
     }
-    let tried = report
-        .failed
-        .iter()
-        .map(|f| format!("{}: {}", f.rung.name(), f.error));
-    let ruled_out = report
-        .excluded
-        .iter()
-        .map(|e| format!("{}: {}", e.rung.name(), e.reason));
-    let reasons: Vec<_> = tried.chain(ruled_out).collect();
     notes.push(format!(
         "no events for {family} from the kernel ({})",
-        reasons.join("; ")
+        report.why_not()
     ));
     TIMER
 }

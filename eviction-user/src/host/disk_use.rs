@@ -19,6 +19,8 @@ pub(super) struct DiskUses {
     /// The kernel's counters as they are, and as they were when a round began.
     now: Growth,
     at_round: BTreeMap<u64, Growth>,
+    /// The next round is not to wait until the last one is old.
+    is_due: bool,
 }
 
 impl DiskUses {
@@ -28,6 +30,7 @@ impl DiskUses {
             found: ScanResult::new(),
             now: Growth::default(),
             at_round: BTreeMap::new(),
+            is_due: false,
         }
     }
 
@@ -53,9 +56,15 @@ impl DiskUses {
 
     /// A scan is all there is where nobody counts: then it goes on without being asked by a decision.
     pub(super) fn keep_scanning(&mut self) {
-        if !self.is_counted() {
+        if self.is_due || !self.is_counted() {
             self.begin_round();
         }
+    }
+
+    /// The directories lie elsewhere by now.
+    pub(super) fn scan_anew(&mut self) {
+        self.is_due = true;
+        self.begin_round();
     }
 
     fn is_counted(&self) -> bool {
@@ -69,12 +78,13 @@ impl DiskUses {
     }
 
     fn begin_round(&mut self) {
-        let rest = if self.is_counted() {
-            REST_WITH_COUNTERS
-        } else {
-            REST_WITHOUT
+        let rest = match (self.is_due, self.is_counted()) {
+            (true, _) => Duration::ZERO,
+            (false, true) => REST_WITH_COUNTERS,
+            (false, false) => REST_WITHOUT,
         };
         if let Some(round) = self.scanner.as_ref().and_then(|s| s.begin(rest)) {
+            self.is_due = false;
             self.at_round.insert(round, self.now.clone());
         }
     }
@@ -171,6 +181,7 @@ mod tests {
             found,
             now,
             at_round: at_round.iter().cloned().collect(),
+            is_due: false,
         }
     }
 

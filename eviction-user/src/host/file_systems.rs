@@ -1,7 +1,9 @@
 //! The file systems that are watched, by the kubelet's names for them.
 
 use crate::model::{FsLayout, FsStats, Signal, Summary, Timestamp};
+use crate::ports::{Moved, MovedSignal};
 use crate::sys::filesystem::{FileSystem, FileSystemError, FileSystemUse};
+use crate::sys::trust;
 
 #[derive(Debug, Clone, Default)]
 pub struct FileSystems {
@@ -52,10 +54,9 @@ impl FileSystems {
         }
     }
 
-    /// One that cannot be read has no figures, and is no reason to be blind for all the rest. The first
-    /// such error is returned.
-    pub(super) fn read(&self, now: Timestamp, summary: &mut Summary) -> Option<FileSystemError> {
-        let mut first = None;
+    /// One that cannot be read has no figures, and is no reason to be blind for all the rest.
+    pub(super) fn read(&self, now: Timestamp, summary: &mut Summary) -> Unread {
+        let mut unread = Unread::default();
         for (fs, stats) in [
             (&self.nodefs, &mut summary.nodefs),
             (&self.imagefs, &mut summary.imagefs),
@@ -63,15 +64,79 @@ impl FileSystems {
         ] {
             *stats = match fs.as_ref().map(FileSystem::read) {
                 Some(Ok(read)) => Some(fs_stats(now, &read)),
+                Some(Err(FileSystemError::Another { .. })) => {
+                    unread.moved = true;
+                    None
+                }
                 Some(Err(e)) => {
-                    first.get_or_insert(e);
+                    unread.error.get_or_insert(e);
                     None
                 }
                 None => None,
             };
         }
-        first
+        unread
     }
+
+    /// Opens anew what is another file system by now; the error is that of the first one that could not be.
+    pub(super) fn follow(&mut self) -> (Vec<Moved>, Option<FileSystemError>) {
+        let (mut followed, mut failed) = (Vec::<Moved>::new(), None);
+        for (fs, signals) in [
+            (&mut self.nodefs, NODEFS),
+            (&mut self.imagefs, IMAGEFS),
+            (&mut self.containerfs, CONTAINERFS),
+        ] {
+            let Some(fs) = fs.as_mut().filter(|fs| has_moved(fs)) else {
+                continue;
+            };
+            let found = match FileSystem::at(fs.path()) {
+                Ok(found) => found,
+                Err(e) => {
+                    failed.get_or_insert(e);
+                    continue;
+                }
+            };
+            let signals = signals.map(|signal| MovedSignal {
+                signal,
+                unfollowed: trust::unfollowed(&found, signal),
+            });
+            let known = followed.iter_mut().find(|known| known.path == fs.path());
+            match known {
+                // Two names for one path.
+                Some(known) => known.signals.extend(signals),
+                None => followed.push(Moved {
+                    path: fs.path().to_owned(),
+                    from: fs.place(),
+                    to: found.place(),
+                    signals: signals.into(),
+                    layout: FsLayout::default(),
+                }),
+            }
+            *fs = found;
+        }
+        let layout = self.layout();
+        for moved in &mut followed {
+            moved.layout = layout;
+        }
+        (followed, failed)
+    }
+}
+
+const NODEFS: [Signal; 2] = [Signal::NodeFsAvailable, Signal::NodeFsInodesFree];
+const IMAGEFS: [Signal; 2] = [Signal::ImageFsAvailable, Signal::ImageFsInodesFree];
+const CONTAINERFS: [Signal; 2] = [Signal::ContainerFsAvailable, Signal::ContainerFsInodesFree];
+
+/// What a look could not read.
+#[derive(Debug, Default)]
+pub(super) struct Unread {
+    /// Some path leads to another file system than before.
+    pub(super) moved: bool,
+    /// The first other reason.
+    pub(super) error: Option<FileSystemError>,
+}
+
+fn has_moved(fs: &FileSystem) -> bool {
+    matches!(fs.read(), Err(FileSystemError::Another { .. }))
 }
 
 /// Devices on which workloads' use is known by workload; each once.
@@ -146,8 +211,9 @@ mod tests {
         };
         mounted.close().unwrap();
         let mut summary = Summary::default();
-        let error = all.read(Timestamp::from_secs(1), &mut summary).unwrap();
-        assert!(error.to_string().contains("cannot look at"), "{error}");
+        let unread = all.read(Timestamp::from_secs(1), &mut summary);
+        let error = unread.error.unwrap().to_string();
+        assert!(error.contains("cannot look at") && !unread.moved, "{error}");
         assert!(summary.nodefs.is_none() && summary.imagefs.is_some());
     }
 
@@ -158,5 +224,33 @@ mod tests {
         assert_eq!(devices(on(1, 2, 0)), (Some(1), Some(2)));
         assert_eq!(devices(on(1, 2, 3)), (Some(1), Some(3)));
         assert_eq!(devices(on(0, 2, 0)), (None, Some(2)));
+    }
+
+    #[test]
+    fn what_has_moved_has_no_figures_until_it_is_followed_and_is_told_once_by_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut fs = FileSystem::at(dir.path()).unwrap();
+        let place = fs.place();
+        fs.pretend_another();
+        let mut all = FileSystems {
+            nodefs: Some(fs.clone()),
+            imagefs: FileSystem::at("/".as_ref()).ok(),
+            containerfs: Some(fs),
+        };
+        let mut summary = Summary::default();
+        let unread = all.read(Timestamp::from_secs(1), &mut summary);
+        assert!(unread.moved && unread.error.is_none(), "{unread:?}");
+        assert!(summary.nodefs.is_none() && summary.imagefs.is_some());
+        let (moved, failed) = all.follow();
+        assert!(failed.is_none());
+        let [moved] = moved.as_slice() else {
+            panic!("{moved:?}");
+        };
+        assert_eq!((&moved.from, &moved.to), (&place, &place));
+        let signals: Vec<_> = moved.signals.iter().map(|moved| moved.signal).collect();
+        assert_eq!(signals, [NODEFS, CONTAINERFS].concat());
+        let unread = all.read(Timestamp::from_secs(2), &mut summary);
+        assert!(!unread.moved && summary.nodefs.is_some(), "{unread:?}");
+        assert!(all.follow().0.is_empty());
     }
 }

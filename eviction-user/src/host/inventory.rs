@@ -1,7 +1,7 @@
 //! What is to be seen on a host: the node, the watched cgroup, its child cgroups as workloads.
 
 use super::disk_use::DiskUses;
-use super::file_systems::FileSystems;
+use super::file_systems::{FileSystems, Unread};
 use super::guard_figures::{GuardFigures, GuardsAsked};
 use super::member::{Member, Reading};
 use super::own::Untouchable;
@@ -10,7 +10,7 @@ use super::workload::WorkloadSpec;
 use crate::model::{
     MemoryStats, Pod, Protection, Snapshot, Summary, SystemContainer, Timestamp, Uid,
 };
-use crate::ports::{Growth, Inventory, Look, LookError};
+use crate::ports::{Growth, Inventory, Look, LookError, Moved};
 use crate::sys::cgroup::{
     CgroupDir, GroupMemoryReader, Hierarchy, node_oom_kills, oom_counts, protected_memory,
 };
@@ -53,7 +53,9 @@ pub struct HostInventory {
     group: GroupMemoryReader,
     tasks: Option<NodeTasksReader>,
     file_systems: FileSystems,
-    unread: Option<FileSystemError>,
+    unread: Unread,
+    /// Why a path that has moved could not be followed; told once, as long as it says the same.
+    unfollowed: Option<FileSystemError>,
     guards: GuardFigures,
     reading: Reading,
     uses: DiskUses,
@@ -100,7 +102,8 @@ impl HostInventory {
                 most_processes: watched.most_processes,
             },
             file_systems: watched.file_systems,
-            unread: None,
+            unread: Unread::default(),
+            unfollowed: None,
             uses: match watched.scan {
                 Scan::None => DiskUses::new(None),
                 Scan::Background(scanner) => DiskUses::new(Some(scanner)),
@@ -181,6 +184,9 @@ impl Inventory for HostInventory {
             self.look.summary.rlimit = Some(tasks.read().map_err(failed)?);
         }
         self.unread = self.file_systems.read(now, &mut self.look.summary);
+        if !self.unread.moved {
+            self.unfollowed = None;
+        }
         self.uses.keep_scanning();
         Ok(&self.look)
     }
@@ -189,8 +195,23 @@ impl Inventory for HostInventory {
         node_oom_kills()
     }
 
+    fn follow(&mut self) -> Vec<Moved> {
+        if !self.unread.moved {
+            return Vec::new();
+        }
+        let (moved, failed) = self.file_systems.follow();
+        self.unfollowed = failed;
+        if !moved.is_empty() {
+            self.reading.devices = self.file_systems.devices();
+            // What lies below the workloads' directories is on another disk now.
+            self.uses.scan_anew();
+        }
+        moved
+    }
+
     fn unread(&self) -> Option<String> {
-        self.unread.as_ref().map(ToString::to_string)
+        let error = self.unread.error.as_ref().or(self.unfollowed.as_ref());
+        error.map(ToString::to_string)
     }
 
     fn oom_counts(&mut self) -> BTreeMap<u64, u64> {

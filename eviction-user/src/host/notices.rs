@@ -2,7 +2,9 @@
 //! they cover no line: the timer goes on, and they wake it earlier.
 
 use crate::model::Signal;
-use crate::ports::{Distance, Growth, OomVictim, PressureEvent, PressureSource, SilentHook};
+use crate::ports::{
+    Coverage, Distance, Growth, Moved, OomVictim, PressureEvent, PressureSource, SilentHook,
+};
 use crate::sys::cgroup::{CgroupDir, Hierarchy, Version};
 use crate::sys::clock;
 use crate::sys::notification::{NODE_PRESSURE, Notification, NotificationError};
@@ -200,6 +202,14 @@ impl PressureSource for Notices {
     }
 
     fn upkeep(&mut self) {}
+
+    fn follow(&mut self, _moved: &Moved) {}
+
+    fn coverage(&self, signal: Signal) -> Option<Coverage> {
+        Some(Coverage::Timer(format!(
+            "{signal}: no hooks are in use, and the kernel notifies of memory only"
+        )))
+    }
 
     fn growth(&mut self) -> Growth {
         Growth::default()

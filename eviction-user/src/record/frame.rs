@@ -65,6 +65,7 @@ impl Told {
             Input::Evicted { .. } => "evicted",
             Input::EvictionFailed { .. } => "eviction-failed",
             Input::CleanupTimeout => "cleanup-timeout",
+            Input::Relaid { .. } => "relaid",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What happened beside the engine, as a recording keeps it.
 
 use crate::model::{Signal, Timestamp, Uid};
-use crate::ports::Entry;
+use crate::ports::{Coverage, Entry, Moved};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -91,6 +91,14 @@ pub enum Note {
         end: String,
         freed_bytes: Option<i64>,
         freed_inodes: Option<i64>,
+    },
+    /// A watched path leads to another file system; each signal's source, or why it has none.
+    Moved {
+        at: Timestamp,
+        path: String,
+        from: String,
+        to: String,
+        signals: Vec<(Signal, Text)>,
     },
     LookFailed {
         reason: String,
@@ -237,6 +245,11 @@ impl Note {
                 uid: uid.clone(),
                 after_us: micros(*after),
             },
+            Entry::Moved {
+                at,
+                moved,
+                coverage,
+            } => Self::moved(*at, moved, coverage),
             Entry::LookFailed { reason } => Self::LookFailed {
                 reason: reason.clone(),
             },
@@ -266,6 +279,25 @@ impl Note {
             Entry::RecordsDropped { count } => Self::JournalDropped { count: *count },
             Entry::NoCandidate { .. } | Entry::Engine { .. } | Entry::Look { .. } => return None,
         })
+    }
+}
+
+impl Note {
+    fn moved(at: Timestamp, moved: &Moved, coverage: &[Coverage]) -> Self {
+        let lines = moved.signals.iter().zip(coverage);
+        let source = |coverage: &Coverage| match coverage {
+            Coverage::Hook(hook) => Text::from(*hook),
+            Coverage::Timer(why) => Text::from(why.clone()),
+        };
+        Self::Moved {
+            at,
+            path: moved.path.display().to_string(),
+            from: moved.from.to_string(),
+            to: moved.to.to_string(),
+            signals: lines
+                .map(|(moved, coverage)| (moved.signal, source(coverage)))
+                .collect(),
+        }
     }
 }
 

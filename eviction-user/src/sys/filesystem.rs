@@ -2,8 +2,10 @@
 
 use super::mount::{FsKind, Mount};
 use super::xfs;
-use nix::sys::stat::stat;
-use nix::sys::statvfs::statvfs;
+use crate::ports::FsPlace;
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::{Mode, fstat, stat};
+use nix::sys::statvfs::{Statvfs, fstatvfs, statvfs};
 use std::path::{Path, PathBuf};
 
 /// One reading of a file system.
@@ -21,7 +23,7 @@ pub enum FileSystemError {
     #[error("cannot look at the file system of {path}: {source}")]
     Unreadable { path: PathBuf, source: nix::Error },
     #[error(
-        "{path} is on another file system than at the start: it has been unmounted, or something was mounted over it"
+        "{path} is on another file system than before: it has been unmounted, or something was mounted over it"
     )]
     Another { path: PathBuf },
 }
@@ -30,8 +32,7 @@ pub enum FileSystemError {
 #[derive(Debug, Clone)]
 pub struct FileSystem {
     path: PathBuf,
-    /// `st_dev` of the path when it was opened.
-    shown_device: u64,
+    shown: Shown,
     /// Device number of the file system that the path is really on.
     pub device: u64,
     /// Its mount, where it can be told.
@@ -40,31 +41,56 @@ pub struct FileSystem {
     most_inodes: Option<u64>,
 }
 
+/// What tells one file system from the next in the same place. Device numbers are given out again: the second disk on a loop
+/// device has the first one's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shown {
+    /// `st_dev` of the path.
+    device: u64,
+    /// `f_fsid`; 0 for the many that have none.
+    id: u64,
+}
+
 impl FileSystem {
     pub fn at(path: &Path) -> Result<Self, FileSystemError> {
-        match stat(path) {
-            Ok(found) => {
-                let mount = Mount::of(path).ok();
-                let is_xfs = mount
-                    .as_ref()
-                    .is_some_and(|mount| mount.kind == FsKind::Xfs);
-                Ok(Self {
-                    most_inodes: is_xfs.then(|| xfs::most_inodes(path)).flatten(),
-                    path: path.to_owned(),
-                    shown_device: found.st_dev,
-                    device: mount.as_ref().map_or(found.st_dev, |mount| mount.device),
-                    mount,
-                })
-            }
-            Err(source) => Err(FileSystemError::Unreadable {
-                path: path.to_owned(),
-                source,
-            }),
-        }
+        let unreadable = |source| FileSystemError::Unreadable {
+            path: path.to_owned(),
+            source,
+        };
+        // All is asked of one descriptor: a mount that comes in between must not mix two file systems. With O_PATH nothing
+        // is opened on the file system itself.
+        let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
+        let place = open(path, flags, Mode::empty()).map_err(unreadable)?;
+        let device = fstat(&place).map_err(unreadable)?.st_dev;
+        let stats = fstatvfs(&place).map_err(unreadable)?;
+        let mount = Mount::holding(&place).ok();
+        let is_xfs = mount
+            .as_ref()
+            .is_some_and(|mount| mount.kind == FsKind::Xfs);
+        Ok(Self {
+            most_inodes: is_xfs.then(|| xfs::most_inodes(path)).flatten(),
+            path: path.to_owned(),
+            shown: Shown {
+                device,
+                id: id(&stats),
+            },
+            device: mount.as_ref().map_or(device, |mount| mount.device),
+            mount,
+        })
     }
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What people call it.
+    pub fn place(&self) -> FsPlace {
+        let mount = self.mount.as_ref();
+        FsPlace {
+            kind: mount.map(|mount| mount.kind.name().to_owned()),
+            device: self.device,
+            at: mount.map_or(&self.path, |mount| &mount.point).clone(),
+        }
     }
 
     pub fn read(&self) -> Result<FileSystemUse, FileSystemError> {
@@ -72,13 +98,15 @@ impl FileSystem {
             path: self.path.clone(),
             source,
         };
+        let device = stat(&self.path).map_err(unreadable)?.st_dev;
+        let found = statvfs(&self.path).map_err(unreadable)?;
+        let id = id(&found);
         // What lies below an unmounted disk is no measure of it (user case 20).
-        if stat(&self.path).map_err(unreadable)?.st_dev != self.shown_device {
+        if self.shown != (Shown { device, id }) {
             return Err(FileSystemError::Another {
                 path: self.path.clone(),
             });
         }
-        let found = statvfs(&self.path).map_err(unreadable)?;
         // The kubelet (cAdvisor) takes f_bavail, what an ordinary user may still write.
         let used = found.files().saturating_sub(found.files_free());
         let inodes = self.most_inodes.unwrap_or(found.files());
@@ -89,6 +117,16 @@ impl FileSystem {
             inodes_free: inodes.saturating_sub(used),
         })
     }
+
+    /// Makes the next look find another file system there.
+    #[cfg(test)]
+    pub(crate) fn pretend_another(&mut self) {
+        self.shown.device += 1;
+    }
+}
+
+fn id(stats: &Statvfs) -> u64 {
+    stats.filesystem_id()
 }
 
 #[cfg(test)]
@@ -109,7 +147,7 @@ mod tests {
     #[test]
     fn case_20_another_file_system_in_the_same_place_is_an_error_and_no_figure() {
         let mut fs = FileSystem::at(Path::new("/proc")).unwrap();
-        fs.shown_device += 1;
+        fs.pretend_another();
         let error = fs.read().unwrap_err().to_string();
         assert!(
             error.starts_with("/proc is on another file system"),

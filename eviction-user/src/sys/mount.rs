@@ -4,7 +4,7 @@
 use std::{
     fs::{self, File},
     io,
-    os::fd::AsRawFd,
+    os::fd::{AsFd, AsRawFd},
     path::{Path, PathBuf},
 };
 
@@ -37,7 +37,8 @@ pub enum FsKind {
 }
 
 impl FsKind {
-    fn of(name: &str) -> Self {
+    /// By the name that mountinfo has for it.
+    pub fn of(name: &str) -> Self {
         match name {
             "ext2" | "ext3" | "ext4" => Self::Ext4,
             "xfs" => Self::Xfs,
@@ -84,6 +85,12 @@ impl Mount {
         Ok(Self::direct(path)?.below())
     }
 
+    /// The same by an open descriptor.
+    pub fn holding(file: impl AsFd) -> Result<Self, MountError> {
+        let id = mount_of(file).map_err(MountError::MountInfo)?;
+        Ok(Self::numbered(id)?.below())
+    }
+
     /// The same by a mount's number (`STATX_MNT_ID`, `mnt_id` in fdinfo).
     pub fn with_id(id: u64) -> Result<Self, MountError> {
         Ok(Self::numbered(id)?.below())
@@ -108,9 +115,7 @@ impl Mount {
             source,
         };
         let file = File::open(path).map_err(open)?;
-        let fdinfo = format!("/proc/self/fdinfo/{}", file.as_raw_fd());
-        let id = mount_id(&fs::read_to_string(fdinfo).map_err(open)?);
-        Self::numbered(id.unwrap_or_default())
+        Self::numbered(mount_of(file).map_err(open)?)
     }
 
     fn numbered(id: u64) -> Result<Self, MountError> {
@@ -139,6 +144,12 @@ impl Mount {
         let below = Self::of(&file).ok()?;
         Some((file, below))
     }
+}
+
+/// The number of the mount that an open descriptor is on.
+fn mount_of(file: impl AsFd) -> io::Result<u64> {
+    let fdinfo = format!("/proc/self/fdinfo/{}", file.as_fd().as_raw_fd());
+    Ok(mount_id(&fs::read_to_string(fdinfo)?).unwrap_or_default())
 }
 
 fn mount_id(fdinfo: &str) -> Option<u64> {

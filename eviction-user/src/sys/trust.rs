@@ -1,6 +1,8 @@
 //! How far a file system's figures can be followed by counting what its kernel functions take: pure classification.
 
+use super::filesystem::FileSystem;
 use super::mount::{FsKind, Mount};
+use crate::model::{Resource, Signal};
 
 /// Why a file system's bytes or inodes are only looked at on the heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,6 +95,18 @@ pub fn doubt(mount: &Mount, inodes: bool) -> Option<Doubt> {
     }
 }
 
+/// The same in words, for one signal of a file system; `None`: hooks can follow it there.
+pub fn unfollowed(fs: &FileSystem, signal: Signal) -> Option<String> {
+    let place = fs.path().display();
+    let Some(mount) = &fs.mount else {
+        return Some(format!(
+            "{signal} at {place}: its mount cannot be told, so it is only looked at on the timer"
+        ));
+    };
+    let doubt = doubt(mount, signal.resource() == Resource::Inodes)?;
+    Some(format!("{signal} at {place}: {doubt}"))
+}
+
 /// Whether the file below a loop device lacks room for all that the device promises; worth a word, though what is written is
 /// counted all the same.
 pub fn thin_loop(mount: &Mount) -> Option<Doubt> {
@@ -101,7 +115,7 @@ pub fn thin_loop(mount: &Mount) -> Option<Doubt> {
     let found = std::fs::metadata(&file).ok()?;
     // Blocks of 512 bytes, whatever the file system's are.
     let holes = found.size().saturating_sub(found.blocks() * 512);
-    let room = super::filesystem::FileSystem::at(&file)
+    let room = FileSystem::at(&file)
         .and_then(|below| below.read())
         .ok()?
         .available_bytes;

@@ -8,6 +8,7 @@ mod disk_counts;
 mod explain;
 mod loading;
 mod metrics;
+mod mounts;
 mod nobody;
 mod observations;
 mod observe;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
     cases.extend(stories::cases());
     cases.extend(soft::cases());
     cases.extend(disk::cases());
+    cases.extend(mounts::cases());
     cases.extend(replay::cases());
     suite::main(cases)
 }

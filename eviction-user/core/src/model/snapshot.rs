@@ -22,6 +22,6 @@ pub struct Snapshot {
     pub summary: Summary,
     /// Active pods. Their order breaks ties of the ranking.
     pub pods: Vec<ObservedPod>,
-    /// `None` while the storage layout cannot be told; the first known one is kept for good.
+    /// `None` while the storage layout cannot be told; the first known one is kept until the engine is told of another.
     pub layout: Option<FsLayout>,
 }

@@ -107,6 +107,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         let processes = dry_run
             .then(|| self.executor.processes(&eviction))
             .flatten();
+        self.tell_moves(true);
         self.tell(Entry::Decision {
             id,
             decided,

@@ -1,6 +1,7 @@
 //! One turn: mark, look, decide if a decision is due, act, arm. Then wait for whatever comes first.
 
 mod act;
+mod moves;
 mod observe;
 mod reclaim;
 mod removals;
@@ -17,6 +18,7 @@ use crate::record::Recorder;
 use crate::record::victims::VictimKeeper;
 use crate::sys::clock;
 use crate::telemetry::metrics::{Turned, Vitals};
+use moves::Untold;
 use reclaim::Reclaiming;
 use removals::Removing;
 use std::pin::pin;
@@ -73,6 +75,10 @@ pub struct Agent<S, I, X, J> {
     received: Timestamp,
     /// Why the last look failed, if it did: the same reason is told once.
     blind_because: Option<String>,
+    /// Paths that lead to other file systems, not told yet.
+    moves: Vec<Untold>,
+    /// A look is due that nobody asked for.
+    look_now: bool,
 }
 
 /// How a turn ended.
@@ -122,6 +128,8 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             vitals: Arc::new(Vitals::new(now)),
             received: now,
             blind_because: None,
+            moves: Vec::new(),
+            look_now: false,
         }
     }
 
@@ -202,6 +210,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         }
         let began = clock::now();
         self.vitals.looked();
+        self.look_now = false;
         self.source.mark();
         let (taken, newly_met, second) = match self.inventory.look() {
             Ok(look) => {
@@ -221,6 +230,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 return Turn::Blind;
             }
         };
+        // Why a path could not be followed is known since the end of the turn before.
         self.partly_blind();
         // The event may have come while this look, taken for another reason, was under way.
         let wake = match wake {
@@ -248,6 +258,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             self.cycle(wake, taken);
         }
         self.observe(wake);
+        self.follow_moves(wake);
         self.arm()
     }
 
@@ -306,6 +317,9 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
     }
 
     fn until_next(&self) -> Duration {
+        if self.look_now {
+            return Duration::ZERO;
+        }
         let now = clock::now();
         let cycle = clock::between(
             now,
@@ -326,7 +340,9 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             .min()
             .unwrap_or(cycle);
         let removal = self.removing.iter().map(|victim| victim.due_in(now));
-        let others = removal.chain(self.reclaiming.due_in()).min();
+        // A disk without a figure has no line that would ask for a look.
+        let unread = self.blind_because.as_ref().map(|_| BLIND_RETRY);
+        let others = removal.chain(self.reclaiming.due_in()).chain(unread).min();
         cycle.min(look).min(others.unwrap_or(cycle))
     }
 }

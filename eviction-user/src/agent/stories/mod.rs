@@ -1,5 +1,6 @@
 //! Stories of the loop on a node made of plain numbers. The fakes fail as real cgroups cannot be made to.
 
+mod moves;
 mod reclaim;
 mod soft;
 mod turns;
@@ -11,9 +12,9 @@ use crate::model::{
 };
 use crate::policy::{Engine, EngineConfig};
 use crate::ports::{
-    Distance, Entry, Executor, Growth, Inventory, Journal, KillError, KillReport, Look, LookError,
-    OomVictim, PressureEvent, PressureSource, ReclaimEnd, ReclaimReport, Removal, SilentHook,
-    Started, Wake,
+    Coverage, Distance, Entry, Executor, Growth, Inventory, Journal, KillError, KillReport, Look,
+    LookError, Moved, OomVictim, PressureEvent, PressureSource, ReclaimEnd, ReclaimReport, Removal,
+    SilentHook, Started, Wake,
 };
 use crate::sys::clock;
 use std::cell::RefCell;
@@ -54,6 +55,10 @@ struct Node {
     disk_free: Option<u64>,
     reclaim: Option<FakeReclaim>,
     reclaims: Vec<Signal>,
+    /// Found by the next look, and what the source was told of it.
+    moved: Vec<Moved>,
+    followed: Vec<Signal>,
+    coverage: Option<Coverage>,
 }
 
 /// What `--reclaim` would do.
@@ -200,13 +205,21 @@ impl Inventory for FakeInventory {
             usage: None,
             working_set: Some(TOTAL - available),
         });
-        self.look.summary.nodefs = self.node.0.borrow().disk_free.map(|free| FsStats {
+        let node = self.node.0.borrow();
+        // What has moved has no figures until it is followed.
+        let disk_free = node.disk_free.filter(|_| node.moved.is_empty());
+        self.look.summary.nodefs = disk_free.map(|free| FsStats {
             time: Some(self.look.taken),
             available: Some(free * MIB),
             capacity: Some(TOTAL),
             ..FsStats::default()
         });
+        drop(node);
         Ok(&self.look)
+    }
+
+    fn follow(&mut self) -> Vec<Moved> {
+        std::mem::take(&mut self.node.0.borrow_mut().moved)
     }
 
     fn unread(&self) -> Option<String> {
@@ -365,6 +378,15 @@ impl PressureSource for Shared {
     }
 
     fn upkeep(&mut self) {}
+
+    fn follow(&mut self, moved: &Moved) {
+        let signals = moved.signals.iter().map(|line| line.signal);
+        self.0.borrow_mut().followed.extend(signals);
+    }
+
+    fn coverage(&self, _signal: Signal) -> Option<Coverage> {
+        self.0.borrow().coverage.clone()
+    }
 
     fn growth(&mut self) -> Growth {
         Growth::default()

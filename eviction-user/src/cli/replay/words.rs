@@ -166,6 +166,12 @@ pub(super) fn note(note: &Note) -> (Option<Timestamp>, String) {
             None,
             format!("{uid} is still there {after_us} us after the decision"),
         ),
+        Note::Moved {
+            at, path, from, to, ..
+        } => (
+            Some(*at),
+            format!("{path} was on {from} and is on {to} now"),
+        ),
         Note::LookFailed { reason } => (None, format!("a look failed: {reason}")),
         Note::EventsLost { count } => (None, format!("{count} kernel events lost")),
         Note::CountsForgotten { count } => (

@@ -90,6 +90,12 @@ fn input() -> impl Strategy<Value = Input> {
         3 => uid().prop_map(|uid| Input::Evicted { uid }),
         2 => uid().prop_map(|uid| Input::EvictionFailed { uid }),
         1 => Just(Input::CleanupTimeout),
+        1 => any::<bool>().prop_map(|dedicated_imagefs| Input::Relaid {
+            layout: FsLayout {
+                dedicated_imagefs,
+                split_containerfs: false,
+            },
+        }),
     ]
 }
 

@@ -160,6 +160,11 @@ pub(super) fn object(entry: &Entry, names: &mut Names) -> Value {
             record["time"] = json!(wall_clock(*at));
             record
         }
+        Entry::Moved {
+            at,
+            moved,
+            coverage,
+        } => super::moved::object(*at, moved, coverage),
         Entry::LookFailed { reason } => json!({"record": "look-failed", "reason": reason}),
         Entry::EventsLost { count } => json!({"record": "events-lost", "count": count}),
         Entry::CountsForgotten { count } => json!({"record": "counts-forgotten", "count": count}),

@@ -1,6 +1,7 @@
 //! The records of `eviction run`: one line for each thing that happened, as text or JSON.
 
 mod json;
+mod moved;
 mod text;
 
 use crate::model::{Action, Candidate, Outcome, Signal, Timestamp};
@@ -59,6 +60,7 @@ pub fn print_all(
             }
             Err(RecvTimeoutError::Disconnected) => return,
         };
+        moved::follow(&entry, &mut names.places);
         let line = match output {
             Output::Text => text::line(&entry, &mut names),
             Output::Json => json::object(&entry, &mut names).to_string(),

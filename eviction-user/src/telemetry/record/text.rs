@@ -170,6 +170,11 @@ pub(super) fn line(entry: &Entry, names: &mut Names) -> String {
             )
         }
         Entry::Engine { at, action } => at_time(*at, state_kind(action), state(action)),
+        Entry::Moved {
+            at,
+            moved,
+            coverage,
+        } => at_time(*at, "moved", super::moved::text(moved, coverage)),
         Entry::LookFailed { reason } => at_time(clock::now(), "look failed", reason.clone()),
         Entry::EventsLost { count } => at_time(
             clock::now(),

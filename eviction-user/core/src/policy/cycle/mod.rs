@@ -45,6 +45,19 @@ pub fn prepare(state: &mut State, layout: Option<FsLayout>) -> Result<usize, Lay
     Ok(active)
 }
 
+/// Puts another layout in force. If that makes the list of thresholds another one, their grace periods begin anew: what is
+/// remembered of them goes by their positions.
+pub fn relay(state: &mut State, settings: &Settings, layout: FsLayout) {
+    let mut thresholds = settings.thresholds.clone();
+    containerfs::rewrite(&mut thresholds, layout);
+    if thresholds != state.thresholds {
+        state.satisfied.clear();
+        state.first_observed.clear();
+    }
+    state.thresholds = thresholds;
+    state.layout = Some(layout);
+}
+
 /// One cycle on a fresh look.
 pub fn run(
     state: &mut State,

@@ -44,6 +44,8 @@ pub enum Input {
     EvictionFailed { uid: Uid },
     /// The engine's own deadline passed; only needed if no other input comes.
     CleanupTimeout,
+    /// File systems came or went: this is the layout from here on. The kubelet asks for it once and never again.
+    Relaid { layout: FsLayout },
 }
 
 #[derive(Debug, Clone)]
@@ -99,6 +101,9 @@ impl Engine {
                 self.victim_done(now, &uid);
             }
             Input::CleanupTimeout => {}
+            Input::Relaid { layout } => {
+                cycle::relay(&mut self.state, &self.config.settings, layout);
+            }
         }
         Ok(actions)
     }

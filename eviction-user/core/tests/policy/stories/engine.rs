@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use eviction_core::model::{Action, Condition, FsLayout, Pod, Signal, Span, Timestamp, Uid};
+use eviction_core::model::{
+    Action, Condition, FsLayout, Operator, Pod, Signal, Span, Timestamp, Uid,
+};
 use eviction_core::policy::admission::Admission;
 use eviction_core::policy::cycle::LayoutUnknown;
 use eviction_core::policy::{EngineConfig, Input, Settings};
@@ -147,6 +149,30 @@ fn containerfs_thresholds_follow_the_layout_and_act_from_the_second_look() {
             .count(),
         2
     );
+}
+
+#[test]
+fn another_layout_is_in_force_once_it_is_told_and_its_thresholds_with_it() {
+    let mut story = Story::new(vec![
+        hard(Signal::NodeFsAvailable, "100"),
+        hard(Signal::ImageFsAvailable, "200"),
+    ]);
+    story.look(0, PLENTY, &[]);
+    let containerfs = |story: &Story| {
+        let all = story.engine.thresholds().iter();
+        let limits = all
+            .filter(|t| t.signal == Signal::ContainerFsAvailable && t.operator != Operator::Never);
+        limits.map(|t| t.limit.clone()).collect::<Vec<_>>()
+    };
+    let limit = |signal| hard(Signal::ContainerFsAvailable, signal).limit;
+    assert_eq!(containerfs(&story), [limit("100")]);
+    let apart = FsLayout {
+        dedicated_imagefs: true,
+        split_containerfs: false,
+    };
+    assert_eq!(story.input(Input::Relaid { layout: apart }), []);
+    assert_eq!(story.engine.state().layout(), Some(apart));
+    assert_eq!(containerfs(&story), [limit("200")]);
 }
 
 #[test]
