@@ -221,6 +221,11 @@ pub trait Inventory {
         Vec::new()
     }
 
+    /// When to ask again, while what a path leads to is being opened.
+    fn follow_in(&self) -> Option<Duration> {
+        None
+    }
+
     /// What the last look could not read although the rest was there.
     fn unread(&self) -> Option<String>;
 

@@ -10,9 +10,7 @@ use aya::{
     Ebpf, EbpfError, EbpfLoader,
     maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf},
 };
-use eviction_ebpf::abi::{
-    FORKS_SLOT, Growth, GrowthKey, Kind, Loss, Rung, Stall, names,
-};
+use eviction_ebpf::abi::{FORKS_SLOT, Growth, GrowthKey, Kind, Loss, Rung, Stall, names};
 use eviction_ebpf::credit::NodeLag;
 use nix::{
     errno::Errno,

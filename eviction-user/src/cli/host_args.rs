@@ -10,6 +10,7 @@ use crate::host::{FileSystems, GuardsAsked, HostInventory, Scan, ScanTarget, Wat
 use crate::model::{FsLayout, Operator, Signal, Threshold};
 use crate::policy::{EngineConfig, containerfs};
 use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy};
+use crate::sys::distant::Opening;
 use crate::sys::filesystem::FileSystem;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -235,7 +236,9 @@ fn open_file_systems(config: &HostConfig) -> Result<FileSystems, Failure> {
     let open = |flag: &str, path: &Option<PathBuf>| -> Result<_, Failure> {
         let Some(path) = path else { return Ok(None) };
         let usage = |text: String| Failure::usage(&format!("{flag}: {text}"));
-        let fs = FileSystem::at(path).map_err(|e| usage(e.to_string()))?;
+        let fs = Opening::start(path)
+            .wait()
+            .map_err(|e| usage(e.to_string()))?;
         let signal = format!("{}.inodesFree", flag.trim_start_matches('-'));
         let counts_inodes = config.thresholds.iter().any(|t| t.signal.name() == signal);
         if counts_inodes && fs.read().map_err(|e| usage(e.to_string()))?.inodes == 0 {

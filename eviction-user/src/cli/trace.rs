@@ -9,7 +9,7 @@ use crate::bpf::{AttachOptions, KernelEvents, Wanted};
 use crate::model::{Quantity, Resource, Signal};
 use crate::ports::{Distance, PressureEvent, PressureSource};
 use crate::sys::cgroup::{CgroupDir, CgroupNames, GroupMemoryReader, Hierarchy, PAGE_SIZE};
-use crate::sys::filesystem::FileSystem;
+use crate::sys::distant::Opening;
 use crate::telemetry::record::Output;
 use clap::Args;
 use lines::Lines;
@@ -81,7 +81,7 @@ pub(super) fn trace(args: &TraceArgs) -> Result<Exit, Failure> {
     let nodefs = args
         .nodefs
         .as_deref()
-        .map(FileSystem::at)
+        .map(|path| Opening::start(path).wait())
         .transpose()
         .map_err(|e| Failure::usage(&format!("--nodefs: {e}")))?;
     let mut wanted = Wanted {

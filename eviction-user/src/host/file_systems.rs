@@ -1,9 +1,11 @@
 //! The file systems that are watched, by the kubelet's names for them.
 
-use crate::model::{FsLayout, FsStats, Signal, Summary, Timestamp};
+use crate::model::{FsLayout, FsStats, Signal, Summary};
 use crate::ports::{Moved, MovedSignal};
 use crate::sys::filesystem::{FileSystem, FileSystemError, FileSystemUse};
+use crate::sys::mount_table::MountTable;
 use crate::sys::trust;
+use std::path::Path;
 
 #[derive(Debug, Clone, Default)]
 pub struct FileSystems {
@@ -55,7 +57,7 @@ impl FileSystems {
     }
 
     /// One that cannot be read has no figures, and is no reason to be blind for all the rest.
-    pub(super) fn read(&self, now: Timestamp, summary: &mut Summary) -> Unread {
+    pub(super) fn read(&self, summary: &mut Summary) -> Unread {
         let mut unread = Unread::default();
         for (fs, stats) in [
             (&self.nodefs, &mut summary.nodefs),
@@ -63,7 +65,7 @@ impl FileSystems {
             (&self.containerfs, &mut summary.containerfs),
         ] {
             *stats = match fs.as_ref().map(FileSystem::read) {
-                Some(Ok(read)) => Some(fs_stats(now, &read)),
+                Some(Ok(read)) => Some(fs_stats(&read)),
                 Some(Err(FileSystemError::Another { .. })) => {
                     unread.moved = true;
                     None
@@ -78,47 +80,67 @@ impl FileSystems {
         unread
     }
 
-    /// Opens anew what is another file system by now; the error is that of the first one that could not be.
-    pub(super) fn follow(&mut self) -> (Vec<Moved>, Option<FileSystemError>) {
-        let (mut followed, mut failed) = (Vec::<Moved>::new(), None);
+    fn named(&self) -> impl Iterator<Item = &FileSystem> {
+        [&self.nodefs, &self.imagefs, &self.containerfs]
+            .into_iter()
+            .flatten()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.named().next().is_none()
+    }
+
+    /// Takes in the mount table, so that nobody asks a file system that has just been mounted and may not answer.
+    pub(super) fn check(&mut self, table: &MountTable) {
+        let all = [&mut self.nodefs, &mut self.imagefs, &mut self.containerfs];
+        all.into_iter().flatten().for_each(|fs| fs.check(table));
+    }
+
+    /// Paths that lead to another file system by now.
+    pub(super) fn moved(&self) -> impl Iterator<Item = &Path> {
+        self.named()
+            .filter(|fs| has_moved(fs))
+            .map(FileSystem::path)
+    }
+
+    /// Puts what a path leads to now in the place of what it led to.
+    pub(super) fn replace(&mut self, found: &FileSystem) -> Option<Moved> {
+        let mut followed = None::<Moved>;
         for (fs, signals) in [
             (&mut self.nodefs, NODEFS),
             (&mut self.imagefs, IMAGEFS),
             (&mut self.containerfs, CONTAINERFS),
         ] {
-            let Some(fs) = fs.as_mut().filter(|fs| has_moved(fs)) else {
+            let Some(fs) = fs.as_mut().filter(|fs| fs.path() == found.path()) else {
                 continue;
             };
-            let found = match FileSystem::at(fs.path()) {
-                Ok(found) => found,
-                Err(e) => {
-                    failed.get_or_insert(e);
-                    continue;
-                }
-            };
+            if fs.is_same_as(found) {
+                // Mounted once more, or for a moment only.
+                fs.clone_from(found);
+                continue;
+            }
             let signals = signals.map(|signal| MovedSignal {
                 signal,
-                unfollowed: trust::unfollowed(&found, signal),
+                unfollowed: trust::unfollowed(found, signal)
+                    .or_else(|| trust::without_figure(found, signal)),
             });
-            let known = followed.iter_mut().find(|known| known.path == fs.path());
-            match known {
+            match &mut followed {
                 // Two names for one path.
                 Some(known) => known.signals.extend(signals),
-                None => followed.push(Moved {
-                    path: fs.path().to_owned(),
-                    from: fs.place(),
-                    to: found.place(),
-                    signals: signals.into(),
-                    layout: FsLayout::default(),
-                }),
+                None => {
+                    followed = Some(Moved {
+                        path: fs.path().to_owned(),
+                        from: fs.place(),
+                        to: found.place(),
+                        signals: signals.into(),
+                        layout: FsLayout::default(),
+                    })
+                }
             }
-            *fs = found;
+            fs.clone_from(found);
         }
         let layout = self.layout();
-        for moved in &mut followed {
-            moved.layout = layout;
-        }
-        (followed, failed)
+        followed.map(|moved| Moved { layout, ..moved })
     }
 }
 
@@ -146,11 +168,11 @@ pub(super) struct Devices {
     pub(super) layers: Option<u64>,
 }
 
-fn fs_stats(now: Timestamp, read: &FileSystemUse) -> FsStats {
+fn fs_stats(read: &FileSystemUse) -> FsStats {
     // A file system that makes inodes as needed reports 0 of 0: no signal rather than pressure for ever.
     let fixed_table = read.inodes > 0;
     FsStats {
-        time: Some(now),
+        time: Some(read.time),
         available: Some(read.available_bytes),
         capacity: Some(read.capacity_bytes),
         used: None,
@@ -211,7 +233,7 @@ mod tests {
         };
         mounted.close().unwrap();
         let mut summary = Summary::default();
-        let unread = all.read(Timestamp::from_secs(1), &mut summary);
+        let unread = all.read(&mut summary);
         let error = unread.error.unwrap().to_string();
         assert!(error.contains("cannot look at") && !unread.moved, "{error}");
         assert!(summary.nodefs.is_none() && summary.imagefs.is_some());
@@ -238,19 +260,18 @@ mod tests {
             containerfs: Some(fs),
         };
         let mut summary = Summary::default();
-        let unread = all.read(Timestamp::from_secs(1), &mut summary);
+        let unread = all.read(&mut summary);
         assert!(unread.moved && unread.error.is_none(), "{unread:?}");
         assert!(summary.nodefs.is_none() && summary.imagefs.is_some());
-        let (moved, failed) = all.follow();
-        assert!(failed.is_none());
-        let [moved] = moved.as_slice() else {
-            panic!("{moved:?}");
-        };
+        let moved: Vec<_> = all.moved().collect();
+        assert_eq!(moved, [dir.path(), dir.path()]);
+        let found = FileSystem::at(dir.path()).unwrap();
+        let moved = all.replace(&found).unwrap();
         assert_eq!((&moved.from, &moved.to), (&place, &place));
         let signals: Vec<_> = moved.signals.iter().map(|moved| moved.signal).collect();
         assert_eq!(signals, [NODEFS, CONTAINERFS].concat());
-        let unread = all.read(Timestamp::from_secs(2), &mut summary);
+        let unread = all.read(&mut summary);
         assert!(!unread.moved && summary.nodefs.is_some(), "{unread:?}");
-        assert!(all.follow().0.is_empty());
+        assert_eq!(all.moved().count(), 0);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::disk_use::DiskUses;
 use super::file_systems::{FileSystems, Unread};
+use super::following::Following;
 use super::guard_figures::{GuardFigures, GuardsAsked};
 use super::member::{Member, Reading};
 use super::own::Untouchable;
@@ -16,10 +17,12 @@ use crate::sys::cgroup::{
 };
 use crate::sys::clock;
 use crate::sys::filesystem::FileSystemError;
+use crate::sys::mount_table::{MountTable, MountWatch};
 use crate::sys::node_memory::NodeMemoryReader;
 use crate::sys::node_tasks::NodeTasksReader;
 use crate::sys::reader::ReadError;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What is read beside memory.
 #[derive(Debug)]
@@ -53,6 +56,9 @@ pub struct HostInventory {
     group: GroupMemoryReader,
     tasks: Option<NodeTasksReader>,
     file_systems: FileSystems,
+    /// `None` where nothing on a disk is watched.
+    mounts: Option<MountWatch>,
+    following: Following,
     unread: Unread,
     /// Why a path that has moved could not be followed; told once, as long as it says the same.
     unfollowed: Option<FileSystemError>,
@@ -68,8 +74,17 @@ impl HostInventory {
         root: CgroupDir,
         hierarchy: Hierarchy,
         specs: Vec<WorkloadSpec>,
-        watched: Watched,
+        mut watched: Watched,
     ) -> Result<Self, ReadError> {
+        let mounts = if watched.file_systems.is_empty() {
+            None
+        } else {
+            MountWatch::open().ok()
+        };
+        // What was mounted before that, and after the file systems were opened.
+        if let Ok(table) = MountTable::read() {
+            watched.file_systems.check(&table);
+        }
         let pods = SystemContainer {
             name: SystemContainer::PODS.to_owned(),
             memory: None,
@@ -102,6 +117,8 @@ impl HostInventory {
                 most_processes: watched.most_processes,
             },
             file_systems: watched.file_systems,
+            mounts,
+            following: Following::default(),
             unread: Unread::default(),
             unfollowed: None,
             uses: match watched.scan {
@@ -183,7 +200,13 @@ impl Inventory for HostInventory {
         if let Some(tasks) = &self.tasks {
             self.look.summary.rlimit = Some(tasks.read().map_err(failed)?);
         }
-        self.unread = self.file_systems.read(now, &mut self.look.summary);
+        let mounts = self.mounts.as_ref();
+        if mounts.is_some_and(MountWatch::has_changed)
+            && let Ok(table) = MountTable::read()
+        {
+            self.file_systems.check(&table);
+        }
+        self.unread = self.file_systems.read(&mut self.look.summary);
         if !self.unread.moved {
             self.unfollowed = None;
         }
@@ -199,7 +222,7 @@ impl Inventory for HostInventory {
         if !self.unread.moved {
             return Vec::new();
         }
-        let (moved, failed) = self.file_systems.follow();
+        let (moved, failed) = self.following.follow(&mut self.file_systems);
         self.unfollowed = failed;
         if !moved.is_empty() {
             self.reading.devices = self.file_systems.devices();
@@ -207,6 +230,12 @@ impl Inventory for HostInventory {
             self.uses.scan_anew();
         }
         moved
+    }
+
+    fn follow_in(&self) -> Option<Duration> {
+        let has_failed = self.unfollowed.is_some();
+        let waits = self.unread.moved;
+        waits.then(|| self.following.due_in(has_failed))
     }
 
     fn unread(&self) -> Option<String> {

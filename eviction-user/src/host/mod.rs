@@ -3,6 +3,7 @@
 mod disk_use;
 mod executor;
 mod file_systems;
+mod following;
 mod guard_figures;
 mod inventory;
 pub mod kill;

@@ -1,16 +1,22 @@
 //! What statfs says about a file system.
 
+use super::distant::{Distant, PATIENCE};
 use super::mount::{FsKind, Mount};
-use super::xfs;
+use super::mount_table::{Covering, MountTable};
+use super::{clock, trust, xfs};
+use crate::model::Timestamp;
 use crate::ports::FsPlace;
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::{Mode, fstat, stat};
 use nix::sys::statvfs::{Statvfs, fstatvfs, statvfs};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// One reading of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileSystemUse {
+    /// Of when these figures are.
+    pub time: Timestamp,
     pub available_bytes: u64,
     pub capacity_bytes: u64,
     /// 0 where inodes are made as needed (btrfs): then there is no inode signal.
@@ -18,7 +24,7 @@ pub struct FileSystemUse {
     pub inodes_free: u64,
 }
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum FileSystemError {
     #[error("cannot look at the file system of {path}: {source}")]
     Unreadable { path: PathBuf, source: nix::Error },
@@ -26,6 +32,11 @@ pub enum FileSystemError {
         "{path} is on another file system than before: it has been unmounted, or something was mounted over it"
     )]
     Another { path: PathBuf },
+    #[error(
+        "{path} has not answered for {} s: its server or daemon may be gone; its figures count as not read until it answers",
+        PATIENCE.as_secs()
+    )]
+    NoAnswer { path: PathBuf },
 }
 
 /// A file system, by a path on it.
@@ -39,6 +50,16 @@ pub struct FileSystem {
     pub mount: Option<Mount>,
     /// Where `statfs` says something else: see `xfs.rs`.
     most_inodes: Option<u64>,
+    /// Not where they are made as needed.
+    pub counts_inodes: bool,
+    /// The path without symbolic links.
+    real: PathBuf,
+    /// The mount that the table had for it.
+    covering: Option<Covering>,
+    /// The table has another one by now.
+    is_covered_anew: bool,
+    /// Where asking may hang, somebody else asks.
+    distant: Option<Arc<Distant>>,
 }
 
 /// What tells one file system from the next in the same place. Device numbers are given out again: the second disk on a loop
@@ -52,6 +73,7 @@ struct Shown {
 }
 
 impl FileSystem {
+    /// Waits for the file system, which may not answer: see [`super::distant::Opening`].
     pub fn at(path: &Path) -> Result<Self, FileSystemError> {
         let unreadable = |source| FileSystemError::Unreadable {
             path: path.to_owned(),
@@ -67,7 +89,10 @@ impl FileSystem {
         let is_xfs = mount
             .as_ref()
             .is_some_and(|mount| mount.kind == FsKind::Xfs);
-        Ok(Self {
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let table = MountTable::read().ok();
+        let may_hang = mount.as_ref().is_none_or(trust::may_hang);
+        let mut found = Self {
             most_inodes: is_xfs.then(|| xfs::most_inodes(path)).flatten(),
             path: path.to_owned(),
             shown: Shown {
@@ -76,7 +101,32 @@ impl FileSystem {
             },
             device: mount.as_ref().map_or(device, |mount| mount.device),
             mount,
-        })
+            counts_inodes: stats.files() > 0,
+            covering: table.and_then(|table| table.covering(&real)),
+            is_covered_anew: false,
+            real,
+            distant: None,
+        };
+        if may_hang {
+            let reader = found.clone();
+            let first = found.figures(&stats);
+            let distant = Distant::start(first, move || reader.ask()).map_err(|e| {
+                let code = e.raw_os_error().unwrap_or(nix::libc::EAGAIN);
+                unreadable(nix::Error::from_raw(code))
+            })?;
+            found.distant = Some(Arc::new(distant));
+        }
+        Ok(found)
+    }
+
+    /// Nothing but the mount may be another one.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.shown == other.shown && self.place() == other.place()
+    }
+
+    /// Takes in the mount table as it is now. What it says to be mounted over is not asked any more.
+    pub fn check(&mut self, table: &MountTable) {
+        self.is_covered_anew = table.covering(&self.real) != self.covering;
     }
 
     pub fn path(&self) -> &Path {
@@ -93,7 +143,24 @@ impl FileSystem {
         }
     }
 
+    /// Never waits: of one that may not answer, these are the figures that came last.
     pub fn read(&self) -> Result<FileSystemUse, FileSystemError> {
+        let path = || self.path.clone();
+        if self.is_covered_anew {
+            return Err(FileSystemError::Another { path: path() });
+        }
+        let Some(distant) = &self.distant else {
+            return self.ask();
+        };
+        let (begun, outcome) = distant.last();
+        if clock::elapsed_since(begun) > PATIENCE {
+            return Err(FileSystemError::NoAnswer { path: path() });
+        }
+        outcome
+    }
+
+    fn ask(&self) -> Result<FileSystemUse, FileSystemError> {
+        let time = clock::now();
         let unreadable = |source| FileSystemError::Unreadable {
             path: self.path.clone(),
             source,
@@ -107,15 +174,23 @@ impl FileSystem {
                 path: self.path.clone(),
             });
         }
+        Ok(FileSystemUse {
+            time,
+            ..self.figures(&found)
+        })
+    }
+
+    fn figures(&self, found: &Statvfs) -> FileSystemUse {
         // The kubelet (cAdvisor) takes f_bavail, what an ordinary user may still write.
         let used = found.files().saturating_sub(found.files_free());
         let inodes = self.most_inodes.unwrap_or(found.files());
-        Ok(FileSystemUse {
+        FileSystemUse {
+            time: clock::now(),
             available_bytes: found.blocks_available() * found.fragment_size(),
             capacity_bytes: found.blocks() * found.fragment_size(),
             inodes,
             inodes_free: inodes.saturating_sub(used),
-        })
+        }
     }
 
     /// Makes the next look find another file system there.

@@ -4,10 +4,12 @@
 pub mod background;
 pub mod cgroup;
 pub mod clock;
+pub mod distant;
 pub mod filesystem;
 pub mod heap;
 pub mod meminfo;
 pub mod mount;
+pub mod mount_table;
 pub mod node_memory;
 pub mod node_tasks;
 pub mod notification;

@@ -36,6 +36,15 @@ pub fn schedule_first() -> Result<(), RealtimeError> {
     }
 }
 
+/// Puts the calling thread where ordinary ones are: a new thread inherits what its maker has.
+pub fn schedule_ordinarily() -> Result<(), Errno> {
+    let param = nix::libc::sched_param { sched_priority: 0 };
+    // SAFETY: pid 0 is the calling thread, and `param` lives through the call.
+    let done =
+        unsafe { nix::libc::sched_setscheduler(0, nix::libc::SCHED_OTHER, &raw const param) };
+    Errno::result(done).map(drop)
+}
+
 /// Locks what the process has and will have in memory, as it is touched, so that no look waits for a
 /// page to come back from disk just when memory is short.
 pub fn lock_memory() -> Result<(), Errno> {

@@ -95,6 +95,13 @@ pub fn doubt(mount: &Mount, inodes: bool) -> Option<Doubt> {
     }
 }
 
+/// Whether asking a file system for its figures may take for ever: it is served from elsewhere, or lies in a file that is.
+/// (An overlay stands for the file system of its upper layer.)
+pub fn may_hang(mount: &Mount) -> bool {
+    let is_remote = |mount: &Mount| matches!(mount.kind, FsKind::Remote(_));
+    is_remote(mount) || mount.backing().is_some_and(|(_, below)| is_remote(&below))
+}
+
 /// The same in words, for one signal of a file system; `None`: hooks can follow it there.
 pub fn unfollowed(fs: &FileSystem, signal: Signal) -> Option<String> {
     let place = fs.path().display();
@@ -105,6 +112,15 @@ pub fn unfollowed(fs: &FileSystem, signal: Signal) -> Option<String> {
     };
     let doubt = doubt(mount, signal.resource() == Resource::Inodes)?;
     Some(format!("{signal} at {place}: {doubt}"))
+}
+
+/// Why a file system has no figure for a signal at all, in words.
+pub fn without_figure(fs: &FileSystem, signal: Signal) -> Option<String> {
+    let none = signal.resource() == Resource::Inodes && !fs.counts_inodes;
+    let place = fs.path().display();
+    none.then(|| {
+        format!("{signal} at {place}: its inodes are made as needed, so there is no such figure")
+    })
 }
 
 /// Whether the file below a loop device lacks room for all that the device promises; worth a word, though what is written is

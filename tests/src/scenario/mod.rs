@@ -5,6 +5,7 @@ pub mod cache;
 pub mod demo;
 mod disk;
 mod evictor;
+mod fuse;
 mod inodes;
 pub mod interrupt;
 mod memory;
@@ -17,6 +18,7 @@ mod workload;
 
 pub use disk::{Disk, DiskError};
 pub use evictor::{Evictor, EvictorError, Record};
+pub use fuse::Fuse;
 pub use inodes::{InodeOutcome, InodeStory};
 pub use memory::{Events, MemoryOutcome, MemoryStory};
 pub use namespace::in_namespace;

@@ -6,6 +6,7 @@ mod config;
 mod disk;
 mod disk_counts;
 mod explain;
+mod hung;
 mod loading;
 mod metrics;
 mod mounts;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     cases.extend(soft::cases());
     cases.extend(disk::cases());
     cases.extend(mounts::cases());
+    cases.extend(hung::cases());
     cases.extend(replay::cases());
     suite::main(cases)
 }

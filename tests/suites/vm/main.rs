@@ -2,6 +2,7 @@
 
 mod disk;
 mod harness;
+mod late;
 mod machine;
 
 use std::process::ExitCode;
@@ -19,6 +20,11 @@ fn main() -> ExitCode {
     cases.extend(["5.10", "6.1", "6.12", "7.3"].map(|series| {
         let name = format!("kernel {series}, bytes and inodes of five file systems");
         Case::new(name, move || disk::run(series))
+    }));
+    // Without and with types of modules.
+    cases.extend(["5.10", "7.3"].map(|series| {
+        let name = format!("kernel {series}, a file system whose module is loaded later");
+        Case::new(name, move || late::run(series))
     }));
     suite::main(cases)
 }

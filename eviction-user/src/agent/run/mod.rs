@@ -341,8 +341,12 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             .unwrap_or(cycle);
         let removal = self.removing.iter().map(|victim| victim.due_in(now));
         // A disk without a figure has no line that would ask for a look.
-        let unread = self.blind_because.as_ref().map(|_| BLIND_RETRY);
-        let others = removal.chain(self.reclaiming.due_in()).chain(unread).min();
+        let unread = self.blind_because.as_ref();
+        let unread = unread
+            .filter(|_| self.settings.look_between)
+            .map(|_| BLIND_RETRY);
+        let asked = self.reclaiming.due_in().into_iter().chain(unread);
+        let others = removal.chain(asked).chain(self.inventory.follow_in()).min();
         cycle.min(look).min(others.unwrap_or(cycle))
     }
 }

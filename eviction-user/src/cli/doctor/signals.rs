@@ -5,7 +5,7 @@ use super::checks::{Check, State};
 use crate::bpf::{Attached, Family, Wanted};
 use crate::model::{Resource, Signal};
 use crate::sys::cgroup::Hierarchy;
-use crate::sys::filesystem::FileSystem;
+use crate::sys::distant::Opening;
 use crate::sys::node_memory::NodeMemoryReader;
 use crate::sys::node_tasks::NodeTasksReader;
 use crate::sys::trust;
@@ -61,7 +61,7 @@ fn on_file_system(
     path: &Path,
     attached: &Attached,
 ) -> Result<(String, String), String> {
-    let fs = FileSystem::at(path).map_err(|e| e.to_string())?;
+    let fs = Opening::start(path).wait().map_err(|e| e.to_string())?;
     let read = fs.read().map_err(|e| e.to_string())?;
     let kind = fs
         .mount
