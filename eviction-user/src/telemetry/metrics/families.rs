@@ -97,6 +97,7 @@ pub(super) struct Families {
     pub(super) no_candidate: Family<Short, Counter>,
     pub(super) condition: Family<Reported, Gauge>,
     pub(super) reclaims: Family<Of, Counter>,
+    pub(super) moved: Family<Hook, Gauge>,
     pub(super) hook_silent: Family<Hook, Counter>,
     pub(super) events_lost: Counter,
     pub(super) events_late: Counter,
@@ -124,6 +125,7 @@ impl Families {
             no_candidate: Family::default(),
             condition: Family::default(),
             reclaims: Family::default(),
+            moved: Family::default(),
             hook_silent: Family::default(),
             events_lost: Counter::default(),
             events_late: Counter::default(),
@@ -197,6 +199,11 @@ impl Families {
             "source",
             "Where a family's events come from; timer or interval: there are none",
             self.source.clone(),
+        );
+        registry.register(
+            "moved",
+            "Which rung (or the timer) tells of a signal whose path leads to another file system than at the start",
+            self.moved.clone(),
         );
         self.register_times(registry);
         registry.register(

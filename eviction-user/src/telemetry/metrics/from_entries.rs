@@ -7,7 +7,7 @@ use super::families::{
 };
 use super::pairs::pairs_in_use;
 use crate::model::{Action, Condition, Eviction, EvictionCause, Signal, Timestamp};
-use crate::ports::{Entry, ReclaimEnd, ReclaimReport, Wake};
+use crate::ports::{Coverage, Entry, Moved, MovedSignal, ReclaimEnd, ReclaimReport, Wake};
 use crate::sys::clock;
 use crate::telemetry::record::record_id;
 use std::collections::BTreeMap;
@@ -24,6 +24,8 @@ pub struct Counting {
     watched: Vec<Signal>,
     /// Victims whose end is still to come, by the id of their records.
     chosen: BTreeMap<u64, Chosen>,
+    /// What tells of signals that have moved.
+    moved: BTreeMap<Signal, &'static str>,
 }
 
 /// What the records of the victim's end do not repeat.
@@ -42,6 +44,7 @@ impl Counting {
             health,
             watched,
             chosen: BTreeMap::new(),
+            moved: BTreeMap::new(),
         }
     }
 
@@ -107,6 +110,9 @@ impl Counting {
                 let hook = Hook { signal, rung };
                 families.hook_silent.get_or_create(&hook).inc();
             }
+            Entry::Moved {
+                moved, coverage, ..
+            } => self.moved(moved, coverage),
             Entry::EventsLost { count } => drop(families.events_lost.inc_by(*count)),
             Entry::EventLate { .. } => drop(families.events_late.inc()),
             Entry::CountsForgotten { count } => drop(families.counts_forgotten.inc_by(*count)),
@@ -118,6 +124,23 @@ impl Counting {
             // The reclaim's end is counted, the victim's second warning is not, and of one taken over its end will be.
             Entry::Reclaim { .. } | Entry::StillThere { .. } | Entry::TakenOver { .. } => {}
             Entry::Engine { .. } => {}
+        }
+    }
+
+    fn moved(&mut self, moved: &Moved, coverage: &[Coverage]) {
+        for (MovedSignal { signal, .. }, coverage) in moved.signals.iter().zip(coverage) {
+            let told_by = match coverage {
+                Coverage::Hook(rung) => rung,
+                Coverage::Timer(_) => "timer",
+            };
+            let labels = |rung| Hook {
+                signal: signal.name(),
+                rung,
+            };
+            if let Some(before) = self.moved.insert(*signal, told_by) {
+                self.families.moved.remove(&labels(before));
+            }
+            self.families.moved.get_or_create(&labels(told_by)).set(1);
         }
     }
 

@@ -11,6 +11,8 @@ use crate::ports::{
 };
 use std::time::Duration;
 
+mod moved;
+
 const MEMORY: Signal = Signal::AllocatableMemoryAvailable;
 
 struct Told {
