@@ -1,7 +1,9 @@
 //! A workload for tests and the demo: joins a cgroup, then uses up memory, inodes or PIDs.
 
 use clap::{Parser, Subcommand};
-use eviction_tests::load::{Progress, fork_processes, hog, hold, make_inodes, read_again, worker};
+use eviction_tests::load::{
+    Progress, fork_processes, hog, hold, make_inodes, read_again, worker, write_file,
+};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,6 +36,12 @@ enum Load {
         bytes: u64,
         passes: u64,
     },
+    /// Writes a file at a rate in bytes a second, then stays.
+    Write {
+        file: PathBuf,
+        bytes: u64,
+        rate: u64,
+    },
     /// Makes empty files at a rate a second; 0 = as fast as it goes.
     Inodes { dir: PathBuf, count: u64, rate: u64 },
     /// Does what is told on standard input; needs no progress page.
@@ -64,6 +72,7 @@ fn main() -> io::Result<()> {
             bytes,
             passes,
         } => read_again(&file, bytes, passes, page()?.page())?,
+        Load::Write { file, bytes, rate } => write_file(&file, bytes, rate, page()?.page())?,
         Load::Fork { count, rate } => fork_processes(count, rate, page()?.page())?,
         Load::Worker => return worker::obey(),
     };

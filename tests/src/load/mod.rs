@@ -7,12 +7,14 @@ mod processes;
 mod progress;
 mod read;
 pub mod worker;
+mod write;
 
 pub use inodes::make_inodes;
 pub use memory::{hog, hold};
 pub use processes::fork_processes;
 pub use progress::{Progress, ProgressPage};
 pub use read::read_again;
+pub use write::write_file;
 
 use nix::time::{ClockId, clock_gettime};
 

@@ -35,8 +35,9 @@ pub const ALLOWED: u64 = 4 * MIB;
 const APPROACH_KIB: std::ops::Range<u64> = 1024..6 * 1024;
 /// Steps of an approach; each adds a quarter of a MiB on average.
 const MOST_STEPS: usize = 2_000;
-/// Looks in a row that may find the line crossed although everything was given back.
-const PATIENCE: usize = 100;
+/// How long looks may find the line crossed although everything was given back, and how often that may be so in a row.
+const PATIENCE_NS: u64 = 5_000_000_000;
+const TRIES: u64 = 12;
 /// What must be left of the watched cgroup's limit.
 const THRESHOLD: u64 = 64 * MIB;
 /// Until the line is known.
@@ -262,10 +263,29 @@ impl Driver {
         )
     }
 
-    /// Gives back what the last approach took, goes near the line at once, and waits until that has been seen.
+    /// Gives back what the last approach took, goes near the line at once, and waits until that has been seen. The evictor's
+    /// figure and the oracle's may be some MiB apart (the node's counters, and cgroups that are summed up lazily), so whoever
+    /// lands beyond the line tries again from further away.
     fn begin(&mut self) -> Result<()> {
-        let gap = self.random.u64(APPROACH_KIB) * 1024;
-        let wanted = self.line - gap;
+        for try_number in 0..TRIES {
+            let gap = (self.random.u64(APPROACH_KIB) + 1024 * try_number) * 1024;
+            self.go_to(self.line.saturating_sub(gap))?;
+            let deadline = now_ns() + PATIENCE_NS;
+            while now_ns() < deadline {
+                if self.looks.after(now_ns())?.left > 0 {
+                    self.looks.settle()?;
+                    self.oracle.take();
+                    return Ok(());
+                }
+            }
+        }
+        bail!(
+            "the figure does not come below the line again: {:?}",
+            self.report
+        )
+    }
+
+    fn go_to(&mut self, wanted: u64) -> Result<()> {
         self.stage
             .clear(self.figure.read()?.saturating_sub(wanted))?;
         let mut used = self.figure.read()?;
@@ -280,13 +300,6 @@ impl Driver {
                 self.stage.workers[worker].tell(&Command::Touch { kib })?;
             }
         }
-        let below = (0..PATIENCE).find_map(|_| match self.looks.after(now_ns()) {
-            Ok(look) if look.left <= 0 => None,
-            other => Some(other),
-        });
-        below.context("the figure does not come below the line again")??;
-        self.looks.settle()?;
-        self.oracle.take();
         Ok(())
     }
 
