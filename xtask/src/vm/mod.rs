@@ -11,11 +11,14 @@ mod watch;
 
 use std::fmt;
 use std::fs::File;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 use std::thread;
 use std::time::Duration;
+
+use nix::sys::signal::Signal;
 
 use crate::clock::Stopwatch;
 use crate::process::{capture, tail as last_lines};
@@ -308,7 +311,7 @@ fn watch_over(
     }
 }
 
-/// A started QEMU: never left behind.
+/// A started QEMU: never left behind, not even when we are killed.
 struct Running(Child);
 
 impl Running {
@@ -320,6 +323,9 @@ impl Running {
         if !interactive {
             command.stdin(Stdio::null()).stdout(Stdio::null());
         }
+        let with_us = || Ok(nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?);
+        // SAFETY: between fork and exec only prctl(2) is called, which is a single system call.
+        unsafe { command.pre_exec(with_us) };
         command
             .stderr(errors)
             .spawn()
