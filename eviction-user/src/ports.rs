@@ -199,6 +199,8 @@ pub struct Look {
     pub summary: Summary,
     /// Bytes by which the node's working set exceeds what the node's own counters say: cgroups are summed up lazily.
     pub node_excess: u64,
+    /// Bytes by which it falls short of them.
+    pub node_lead: u64,
 }
 
 /// Why a look failed; the adapter says it in its own words.

@@ -76,8 +76,22 @@ impl Lines {
             _ => None,
         };
         let level = level.map(|level| u64::try_from(level).unwrap_or(0));
+        let left = match signal {
+            Signal::MemoryAvailable => nearer(left, look.node_lead),
+            _ => left,
+        };
         Some(Distance { left, level })
     }
+}
+
+/// The distance less what the node's own counters show already. Half of it is left at least: should they be ahead for another
+/// reason than lazy sums, the looks come closer and closer together, and not one for each charge.
+fn nearer(left: i64, lead: u64) -> i64 {
+    let lead = i64::try_from(lead).unwrap_or(i64::MAX);
+    if left <= 0 {
+        return left;
+    }
+    (left.saturating_sub(lead)).max(left - left / 2)
 }
 
 #[cfg(test)]
@@ -113,6 +127,7 @@ mod tests {
             taken: Timestamp::from_nanos(0),
             summary: Summary::default(),
             node_excess,
+            node_lead: 0,
         }
     }
 
@@ -122,6 +137,22 @@ mod tests {
         let answers =
             [100, 63, 10, 100, 50].map(|available| lines.newly_met(&observed(available * MIB)));
         assert_eq!(answers, [false, true, false, false, true]);
+    }
+
+    #[test]
+    fn a_node_whose_counters_are_ahead_of_its_sums_is_nearer_to_its_line() {
+        for (left, lead, expected) in [
+            (100, 0, 100),
+            (100, 30, 70),
+            (100, 50, 50),
+            (100, 99, 50),
+            (100, u64::MAX, 50),
+            (1, 9, 1),
+            (0, 9, 0),
+            (-5, 9, -5),
+        ] {
+            assert_eq!(nearer(left, lead), expected, "{left} less {lead}");
+        }
     }
 
     #[test]

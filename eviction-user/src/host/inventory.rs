@@ -106,6 +106,7 @@ impl HostInventory {
                 taken: Timestamp::from_nanos(0),
                 summary,
                 node_excess: 0,
+                node_lead: 0,
             },
             members: Vec::new(),
             root,
@@ -178,6 +179,7 @@ impl Inventory for HostInventory {
         let group = self.group.read().map_err(failed)?;
         self.look.taken = now;
         self.look.node_excess = node.working_set.saturating_sub(node.counted);
+        self.look.node_lead = node.counted.saturating_sub(node.working_set);
         self.look.summary.memory = Some(MemoryStats {
             time: Some(now),
             available: Some(node.available()),

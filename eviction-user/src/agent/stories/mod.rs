@@ -125,6 +125,7 @@ impl Shared {
             taken: clock::now(),
             summary: Summary::default(),
             node_excess: 0,
+            node_lead: 0,
         };
         let inventory = FakeInventory {
             node: self.clone(),
