@@ -88,7 +88,7 @@ impl Story {
         let mut all = vec![
             "--platform=host".to_owned(),
             events.to_owned(),
-            // The scan runs only when nothing else does: on a busy machine it may be late.
+            // The scan stands back: on a busy machine it may be late.
             "--monitoring-interval=500ms".to_owned(),
             format!("--root={}", self.tree.root().display()),
             format!("--nodefs={}", self.disk.path().display()),
@@ -273,7 +273,7 @@ fn grown_since_the_scan() -> Result<()> {
     let mut evictor = Evictor::start(&story.programs, &arguments)?;
     evictor.wait_for("started", LONG)?;
     let file = story.file("hog").join("growing").display().to_string();
-    // Slow enough for the scan, which runs only when nothing else does.
+    // Slow enough for the scan, which stands back on a busy machine.
     let (bytes, rate) = ((28 * MIB).to_string(), (3 * MIB).to_string());
     let load = ["write", &file, &bytes, &rate];
     let folder = story.folder.path();
