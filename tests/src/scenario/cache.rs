@@ -14,6 +14,8 @@ const THRESHOLD: u64 = 64 * MIB;
 pub const FILE: u64 = 96 * MIB;
 /// The second reading makes a page active (`folio_mark_accessed`); the third is for those that raced.
 const PASSES: u64 = 3;
+/// It goes on after that: a page that was still on its way to a list when it was read again becomes active by a later pass.
+const ALL_PASSES: u64 = 30;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Who had to go.
@@ -115,11 +117,11 @@ fn evictor(programs: &Programs, tree: &TestTree, arguments: &[String]) -> Result
 fn reader(programs: &Programs, tree: &TestTree, file: &Path, folder: &Path) -> Result<Workload> {
     drop_cache(file)?;
     let path = file.to_str().context("a path that is not UTF-8")?;
-    let args = ["read", path, &FILE.to_string(), &PASSES.to_string()];
+    let args = ["read", path, &FILE.to_string(), &ALL_PASSES.to_string()];
     let mut reader = Workload::start(programs, tree, folder, "reader", &args, 0)?;
     reader.reaches(FILE * PASSES, PATIENCE)?;
     // The kernel moves pages to the active list in batches (`lru_add_drain`).
-    let active = wait_until(Duration::from_secs(10), || {
+    let active = wait_until(Duration::from_secs(30), || {
         tree.active_file().ok().filter(|&bytes| bytes > THRESHOLD)
     });
     active.context(

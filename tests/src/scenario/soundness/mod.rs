@@ -215,6 +215,23 @@ fn arguments(settings: &Settings, tree: &TestTree, hard: &str) -> Vec<String> {
     args
 }
 
+/// The last looks before a missed crossing: when they began, from the first reading beyond the line on, and what they found.
+fn around(line: u64, samples: &[Sample], seen: &[Seen]) -> String {
+    let over = samples.iter().find(|sample| sample.used >= line);
+    let over = over.map_or(0, |sample| sample.began_ns);
+    let end = samples.last().map_or(0, |sample| sample.began_ns);
+    let ms = |at: u64| (i128::from(at) - i128::from(over)) / 1_000_000;
+    let looks = &seen[seen.len().saturating_sub(4)..];
+    let looks: Vec<_> = looks
+        .iter()
+        .map(|look| {
+            let (at, left) = (ms(look.began_ns), look.left / 1024);
+            format!("{} at {at} ms found {left} KiB left", look.source)
+        })
+        .collect();
+    format!("the driver ended at {} ms; {}", ms(end), looks.join(", "))
+}
+
 struct Driver {
     line: u64,
     figure: Figure,
@@ -256,6 +273,9 @@ impl Driver {
                 std::thread::sleep(RECORDS_COME);
                 seen.extend(self.looks.settle()?);
                 verdict = judge(self.line, ALLOWED, &samples, &seen);
+            }
+            if matches!(verdict, Verdict::Late { .. }) {
+                self.report.faults.push(around(self.line, &samples, &seen));
             }
             match verdict {
                 Verdict::Open => {}

@@ -18,6 +18,9 @@ pub(super) struct Stage {
     pub(super) tree: TestTree,
     programs: Programs,
     homes: Vec<Vec<PathBuf>>,
+    /// A cgroup that is not below the watched one.
+    outside: Vec<PathBuf>,
+    _elsewhere: TestTree,
     pub(super) workers: Vec<Worker>,
     /// Files that must go before the next approach.
     files: Vec<PathBuf>,
@@ -36,6 +39,9 @@ impl Stage {
         for child in CHILDREN {
             homes.push(tree.add(child)?);
         }
+        // Not the root cgroup: what is charged there is charged to nobody, which is the heartbeat's to find.
+        let elsewhere = TestTree::create("soundness-elsewhere", settings.limit)?;
+        let outside = elsewhere.add("outside")?;
         let workers = homes
             .iter()
             .map(|home| Worker::start(programs, home))
@@ -47,6 +53,8 @@ impl Stage {
             .transpose()?;
         Ok(Self {
             tree,
+            outside,
+            _elsewhere: elsewhere,
             programs: programs.clone(),
             homes,
             workers,
@@ -107,12 +115,9 @@ impl Stage {
 
     /// Moves a worker to another child, or out of the watched cgroup and back.
     pub(super) fn migrate(&mut self, worker: usize, to: usize) -> Result<()> {
-        match self.homes.get(to) {
-            Some(home) => home
-                .iter()
-                .try_for_each(|group| self.workers[worker].move_to(group)),
-            None => self.workers[worker].move_to(Path::new(TestTree::hierarchy())),
-        }
+        let home = self.homes.get(to).unwrap_or(&self.outside);
+        home.iter()
+            .try_for_each(|group| self.workers[worker].move_to(group))
     }
 
     /// Lowers a child's limit below its use, which reclaims or swaps, and takes the limit away again.
