@@ -17,8 +17,7 @@ pub use moved::{Coverage, FsPlace, Moved, MovedSignal};
 pub struct Distance {
     /// Bytes, inodes or tasks that may still be used before the line is crossed; 0 or less: it is.
     pub left: i64,
-    /// Memory only: bytes in use, by the kernel's own counter of the group or node, below which the line cannot be
-    /// crossed. Lets the kernel side compare that counter.
+    /// Memory only: bytes in use, by the kernel's counter of the group or node, below which the line cannot be crossed.
     pub level: Option<u64>,
 }
 
