@@ -222,6 +222,8 @@ impl Inventory for HostInventory {
 
     fn follow(&mut self) -> Vec<Moved> {
         if !self.unread.moved {
+            // A path may lead back to what it led to before the other one was opened: that opening is of no use next time.
+            self.following = Following::default();
             return Vec::new();
         }
         let (moved, failed) = self.following.follow(&mut self.file_systems);
