@@ -12,7 +12,7 @@ pub mod names;
 
 /// Grows with every change of a layout or a meaning in this module. The object carries it in the *name* of a global
 /// ([`names::ABI`]), so an object of another ABI cannot be loaded, and in every event.
-pub const ABI: u16 = 3;
+pub const ABI: u16 = 4;
 
 /// Slots for memory: 0 is the node's, the others are for cgroups.
 pub const MEMORY_SLOTS: u32 = 4;
@@ -132,6 +132,40 @@ pub struct Growth {
     pub since_ns: u64,
 }
 
+/// What a CPU has counted for one key and not yet added to its [`Growth`]: nearly all blocks are taken by whoever took the
+/// last one there, and finding the counter costs more than all the rest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C, align(8))]
+pub struct Run {
+    /// Written last, and read first: while it differs from `opened`, a program is changing the rest.
+    pub closed: u64,
+    pub key: GrowthKey,
+    /// As [`Growth::net`].
+    pub net: u64,
+    pub opened: u64,
+}
+
+impl Run {
+    /// A run is added to its counter when it has come to this, up or down: so much may be missing from a counter for each
+    /// CPU, or be told twice, while it is read.
+    pub const fn most(kind: Kind) -> u64 {
+        match kind {
+            Kind::Bytes => 1 << 20,
+            _ => 64,
+        }
+    }
+
+    /// Whose run it is among a CPU's runs.
+    pub const fn index(kind: Kind) -> u32 {
+        match kind {
+            Kind::Bytes => 1,
+            _ => 0,
+        }
+    }
+
+    pub const KINDS: u32 = 2;
+}
+
 /// What a task is about to give back: booked when the function that does it returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C, align(8))]
@@ -213,6 +247,7 @@ const _: () = {
     assert!(size_of::<ClaimKey>() == 16);
     assert!(size_of::<GrowthKey>() == 16);
     assert!(size_of::<Growth>() == 16);
+    assert!(size_of::<Run>() == 40);
     assert!(size_of::<Pending>() == 16);
     assert!(core::mem::offset_of!(Slot, spent) == 0);
     assert!(core::mem::offset_of!(Slot, limit) == 8);
@@ -223,7 +258,7 @@ const _: () = {
 
 #[cfg(not(target_arch = "bpf"))]
 mod pod {
-    use super::{ClaimKey, Growth, GrowthKey, Slot};
+    use super::{ClaimKey, Growth, GrowthKey, Run, Slot};
 
     // SAFETY: `repr(C)` integers without padding (asserted above); every bit pattern is valid.
     unsafe impl aya::Pod for Slot {}
@@ -233,4 +268,6 @@ mod pod {
     unsafe impl aya::Pod for GrowthKey {}
     // SAFETY: as above.
     unsafe impl aya::Pod for Growth {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for Run {}
 }

@@ -14,9 +14,10 @@ macro_rules! facts {
 }
 
 facts! {
-    EVICTION_ABI_3 = ABI as u32;
+    EVICTION_ABI_4 = ABI as u32;
     TASK_CGROUPS = UNKNOWN;
     CSS_SET_MEMORY = UNKNOWN;
+    TASK_TYPED = 0;
     CSS_CGROUP = UNKNOWN;
     CSS_PARENT = UNKNOWN;
     CGROUP_KN = UNKNOWN;

@@ -4,18 +4,17 @@
 //! Failures are values here, not `Option`s: the payload of a `None` is uninitialised, LLVM may keep it in a stack slot that
 //! it has not written, and 5.10's verifier refuses to read such a slot.
 
-use core::ffi::c_void;
-
 use aya_ebpf::helpers::generated::{
-    bpf_get_current_cgroup_id, bpf_get_current_task, bpf_probe_read_kernel,
+    bpf_get_current_cgroup_id, bpf_get_current_task, bpf_get_current_task_btf,
 };
 use eviction_ebpf::abi::UNKNOWN;
 
 use crate::globals::{
     CGROUP_KN, CGROUP_MEMORY, CGROUP_ROOT, COUNTER_FROM_CSS, COUNTER_USAGE, CSS_CGROUP, CSS_PARENT,
     CSS_SET_MEMORY, KN_ID, KN_NAME, KN_PARENT, MEMORY_HIERARCHY, MEMORY_ON_V1, ROOT_HIERARCHY,
-    TASK_CGROUPS,
+    TASK_CGROUPS, TASK_TYPED,
 };
+use crate::reading::{Reads, Typed, half, word};
 
 /// Deeper cgroups are treated as inside every scope: a needless look at worst.
 const MAX_DEPTH: u32 = 16;
@@ -87,44 +86,6 @@ pub(crate) struct Place {
     pub(crate) outside: bool,
 }
 
-/// The word at `base + offset`, or `otherwise`.
-#[inline(always)]
-pub(crate) fn word(base: u64, offset: u32, otherwise: u64) -> u64 {
-    let mut value = 0_u64;
-    // SAFETY: the helper checks the address and reports a fault as an error.
-    let failed = unsafe {
-        bpf_probe_read_kernel(
-            (&raw mut value).cast(),
-            size_of::<u64>() as u32,
-            (base + u64::from(offset)) as *const c_void,
-        )
-    };
-    if base == 0 || failed != 0 {
-        otherwise
-    } else {
-        value
-    }
-}
-
-/// The half word at `base + offset`, or `otherwise`.
-#[inline(always)]
-pub(crate) fn half(base: u64, offset: u32, otherwise: u32) -> u32 {
-    let mut value = 0_u32;
-    // SAFETY: as above.
-    let failed = unsafe {
-        bpf_probe_read_kernel(
-            (&raw mut value).cast(),
-            size_of::<u32>() as u32,
-            (base + u64::from(offset)) as *const c_void,
-        )
-    };
-    if base == 0 || failed != 0 {
-        otherwise
-    } else {
-        value
-    }
-}
-
 /// The memory cgroup that a page counter belongs to. A memory counter's css is the one its cgroup names as memory css;
 /// any other counter fails that test.
 pub(crate) fn owner_of_counter(counter: u64) -> Owner {
@@ -170,13 +131,29 @@ pub(crate) fn id(css: Css) -> u64 {
 /// which is exact even where the memory controller is not enabled all the way down.
 pub(crate) fn id_of_current() -> u64 {
     if MEMORY_ON_V1.load() != 0 {
-        let id = id(owner_of_current().css);
+        let id = if TASK_TYPED.load() != 0 {
+            typed_id_of_current()
+        } else {
+            id(owner_of_current().css)
+        };
         if id != 0 {
             return id;
         }
     }
     // SAFETY: a helper without preconditions.
     unsafe { bpf_get_current_cgroup_id() }
+}
+
+/// The same as [`id`] of the current task's css.
+#[inline(always)]
+fn typed_id_of_current() -> u64 {
+    // SAFETY: a helper without preconditions; from 5.11 on, `TASK_TYPED` says whether it is there.
+    let task = unsafe { bpf_get_current_task_btf() } as u64;
+    let set = Typed::word(task, TASK_CGROUPS.load(), 0);
+    let css = Typed::word(set, CSS_SET_MEMORY.load(), 0);
+    let cgroup = Typed::word(css, CSS_CGROUP.load(), 0);
+    let node = Typed::word(cgroup, CGROUP_KN.load(), 0);
+    Typed::word(node, KN_ID.load(), 0)
 }
 
 /// Looks for `scope` among the css and its ancestors.

@@ -7,6 +7,8 @@ mod filesystem;
 #[cfg(target_arch = "bpf")]
 mod globals;
 #[cfg(target_arch = "bpf")]
+mod growth;
+#[cfg(target_arch = "bpf")]
 mod hierarchy;
 #[cfg(target_arch = "bpf")]
 mod maps;
@@ -16,6 +18,8 @@ mod node;
 mod observed;
 #[cfg(target_arch = "bpf")]
 mod programs;
+#[cfg(target_arch = "bpf")]
+mod reading;
 #[cfg(target_arch = "bpf")]
 mod spend;
 

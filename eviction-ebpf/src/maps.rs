@@ -1,20 +1,20 @@
-//! Every map, and the only writers of the two rings.
+//! The maps that decide when to look, and the only writers of the two rings.
 
 use aya_ebpf::{
     EbpfContext,
     bindings::{BPF_ANY, BPF_F_MMAPABLE, BPF_NOEXIST},
-    helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns},
+    helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
     macros::map,
     maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
 };
 use eviction_ebpf::abi::{
-    CLAIMS as CLAIM_ROOM, ClaimKey, DEVICE_SLOTS, Event, GROWTHS, Growth, GrowthKey, Kind, Loss,
-    PENDINGS, Pending, RING_BYTES, Rung, SLOTS as SLOT_ROOM, SUPERS as SUPER_ROOM, Slot, UNKNOWN,
+    CLAIMS as CLAIM_ROOM, ClaimKey, DEVICE_SLOTS, Event, Kind, RING_BYTES, Rung,
+    SLOTS as SLOT_ROOM, SUPERS as SUPER_ROOM, Slot, UNKNOWN,
 };
 
-use crate::{globals::EVICTION_ABI_3, observed};
+use crate::globals::EVICTION_ABI_4;
 
-const EEXIST: i32 = 17;
+pub(crate) const EEXIST: i32 = 17;
 
 #[map]
 pub(crate) static SLOTS: Array<Slot> = Array::with_max_entries(SLOT_ROOM, BPF_F_MMAPABLE);
@@ -37,16 +37,9 @@ static FS_EVENTS: RingBuf = RingBuf::with_byte_size(RING_BYTES, 0);
 static MEMORY_DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 static FS_DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
-#[map]
-static GROWTH: LruHashMap<GrowthKey, Growth> = LruHashMap::with_max_entries(GROWTHS, 0);
-
 /// A file system's private structure -> its super block, learned where the private structure's layout is unknown.
 #[map]
 static SUPERS: LruHashMap<u64, u64> = LruHashMap::with_max_entries(SUPER_ROOM, 0);
-/// Task -> what it is giving back.
-#[map]
-static PENDING: LruHashMap<u64, Pending> = LruHashMap::with_max_entries(PENDINGS, 0);
-
 /// What the writer of an event knows beyond the slot and the moment.
 pub(crate) struct Crossing {
     pub(crate) cgroup_id: u64,
@@ -109,34 +102,6 @@ pub(crate) fn slot_of_device(device: u32, kind: Kind) -> u32 {
     UNKNOWN
 }
 
-/// Books what is used up (or, negative in two's complement, given back) for the ranking.
-pub(crate) fn grow(cgroup_id: u64, device: u32, kind: Kind, units: u64) {
-    let key = GrowthKey {
-        cgroup_id,
-        device,
-        kind: kind as u32,
-    };
-    if let Some(growth) = GROWTH.get_ptr_mut(key) {
-        // SAFETY: the map's values are 8-byte aligned; their sums are only ever added to.
-        unsafe { add(&raw mut (*growth).net, units) };
-        return;
-    }
-    let first = Growth {
-        net: units,
-        // SAFETY: a helper without preconditions.
-        since_ns: unsafe { bpf_ktime_get_ns() },
-    };
-    let begun = GROWTH.insert(key, first, BPF_NOEXIST.into());
-    if begun.is_ok() {
-        observed::lose(Loss::GrowthBegun);
-    } else if begun == Err(-EEXIST)
-        && let Some(growth) = GROWTH.get_ptr_mut(key)
-    {
-        // SAFETY: as above; another CPU inserted it in between.
-        unsafe { add(&raw mut (*growth).net, units) };
-    }
-}
-
 pub(crate) fn learn_super(private: u64, super_block: u64) {
     // A table that is full of others' super blocks leaves this one unknown: the heartbeat has to see it.
     let _ = SUPERS.insert(private, super_block, BPF_ANY.into());
@@ -146,31 +111,6 @@ pub(crate) fn learn_super(private: u64, super_block: u64) {
 pub(crate) fn learned_super(private: u64) -> u64 {
     // SAFETY: a `u64` is read whole; a stale address is compared with devices before it is used.
     unsafe { SUPERS.get(private) }.map_or(0, |super_block| *super_block)
-}
-
-/// Keeps what the current task is about to give back.
-pub(crate) fn promise(device: u32, kind: Kind, units: u64) {
-    let pending = Pending {
-        units,
-        device,
-        kind: kind as u32,
-    };
-    // Not kept: the growth stays too high until the next base scan.
-    let _ = PENDING.insert(bpf_get_current_pid_tgid(), pending, BPF_ANY.into());
-}
-
-/// Books what the current task has given back.
-pub(crate) fn keep_promise(cgroup_id: u64, kind: Kind) {
-    let task = bpf_get_current_pid_tgid();
-    if let Some(pending) = PENDING.get_ptr_mut(task) {
-        // SAFETY: only this task writes its entry.
-        let (units, device, kept) =
-            unsafe { ((*pending).units, (*pending).device, (*pending).kind) };
-        if kept == kind as u32 {
-            grow(cgroup_id, device, kind, units.wrapping_neg());
-        }
-        let _ = PENDING.remove(task);
-    }
 }
 
 /// Adds without reading back: with the result, it would be an instruction that 5.10 does not have.
@@ -233,7 +173,7 @@ pub(crate) fn report<C: EbpfContext>(ctx: &C, slot: u32, limit_word: u64, crossi
         cpu: unsafe { bpf_get_smp_processor_id() },
         kind: crossing.kind as u8,
         rung: crossing.rung as u8,
-        abi: EVICTION_ABI_3.load() as u16,
+        abi: EVICTION_ABI_4.load() as u16,
     });
     if !sent {
         let _ = CLAIMS.remove(claim);

@@ -6,7 +6,8 @@ use crate::{
         CSS_NODE_INFO, NODE_INFO_PGDAT, NODE_STATS, PGDAT_STATS, STAT_ANON, STAT_FILE,
         STAT_INACTIVE_FILE,
     },
-    hierarchy::{Css, NOT_READ, word},
+    hierarchy::{Css, NOT_READ},
+    reading::word,
 };
 use eviction_ebpf::abi::UNKNOWN;
 

@@ -9,6 +9,7 @@ use eviction_ebpf::{
 };
 
 use crate::{
+    growth,
     hierarchy::{self, Css, NOT_READ, Owner},
     maps::{self, Crossing, SLOTS},
     node,
@@ -175,7 +176,7 @@ pub(crate) fn device<C: EbpfContext>(ctx: &C, device: u32, what: Use) {
     }
     let cgroup_id = hierarchy::id_of_current();
     if what.grows {
-        maps::grow(cgroup_id, device, what.kind, what.units);
+        growth::grow(cgroup_id, device, what.kind, what.units);
     }
     spend_in(ctx, index, cgroup_id, what);
 }
@@ -190,19 +191,19 @@ pub(crate) fn task<C: EbpfContext>(ctx: &C, rung: Rung) {
 pub(crate) fn give_back(device: u32, kind: Kind, units: u64) {
     if maps::slot_of_device(device, kind) != UNKNOWN {
         let cgroup_id = hierarchy::id_of_current();
-        maps::grow(cgroup_id, device, kind, units.wrapping_neg());
+        growth::grow(cgroup_id, device, kind, units.wrapping_neg());
     }
 }
 
 /// The same where it is only about to happen: [`given_back`] books it.
 pub(crate) fn giving_back(device: u32, kind: Kind, units: u64) {
     if maps::slot_of_device(device, kind) != UNKNOWN {
-        maps::promise(device, kind, units);
+        growth::promise(device, kind, units);
     }
 }
 
 pub(crate) fn given_back(kind: Kind) {
-    maps::keep_promise(hierarchy::id_of_current(), kind);
+    growth::keep_promise(hierarchy::id_of_current(), kind);
 }
 
 /// Books a use in one slot, if that is what the slot counts.

@@ -1,7 +1,7 @@
 //! Names by which user space finds things in the object.
 
 /// Its name is its value: loading an object of another ABI fails with this name.
-pub const ABI: &str = "EVICTION_ABI_3";
+pub const ABI: &str = "EVICTION_ABI_4";
 
 pub mod map {
     pub const SLOTS: &str = "SLOTS";
@@ -12,6 +12,7 @@ pub mod map {
     pub const MEMORY_DROPS: &str = "MEMORY_DROPS";
     pub const FS_DROPS: &str = "FS_DROPS";
     pub const GROWTH: &str = "GROWTH";
+    pub const GROWTH_RUNS: &str = "GROWTH_RUNS";
     pub const CGROUP_EVENTS: &str = "CGROUP_EVENTS";
     pub const RECLAIM_STALLS: &str = "RECLAIM_STALLS";
     pub const LOST: &str = "LOST";
@@ -27,6 +28,7 @@ pub mod program {
     pub const CHARGE_KPROBE: &str = "ev_charge_kp";
     pub const CHARGE_FAULTS: &str = "ev_faults";
     pub const CHARGE_FILEMAP: &str = "ev_filemap";
+    pub const CHARGE_FILEMAP_TYPED: &str = "ev_filemap_t";
     pub const CHARGE_ALLOC: &str = "ev_page_alloc";
     pub const INODE_FENTRY: &str = "ev_inode_fe";
     pub const INODE_KPROBE: &str = "ev_inode_kp";
@@ -54,6 +56,7 @@ pub mod program {
     pub const EXT4_UPDATE_FEXIT: &str = "ev_e4_upd_fx";
     pub const EXT4_UPDATE_KPROBE: &str = "ev_e4_upd_kp";
     pub const EXT4_RESERVE: &str = "ev_e4_reserve";
+    pub const EXT4_RESERVE_TYPED: &str = "ev_e4_reserve_t";
     pub const EXT4_ALLOCATE: &str = "ev_e4_allocate";
     pub const EXT4_RELEASE: &str = "ev_e4_release";
     pub const EXT4_FREE: &str = "ev_e4_free";
@@ -84,6 +87,8 @@ pub mod global {
     pub const TASK_CGROUPS: &str = "TASK_CGROUPS";
     /// `css_set.subsys[memory_cgrp_id]`
     pub const CSS_SET_MEMORY: &str = "CSS_SET_MEMORY";
+    /// 1 if the kernel hands over the current task as a pointer whose type the verifier knows.
+    pub const TASK_TYPED: &str = "TASK_TYPED";
     /// `cgroup_subsys_state.cgroup`
     pub const CSS_CGROUP: &str = "CSS_CGROUP";
     /// `cgroup_subsys_state.parent`

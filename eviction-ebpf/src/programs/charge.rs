@@ -1,14 +1,18 @@
 //! Memory: where pages are charged or brought in. Names are limited to 15 characters, which is what `bpftool` shows.
 
 use aya_ebpf::{
-    macros::{fentry, kprobe, perf_event, raw_tracepoint},
-    programs::{FEntryContext, PerfEventContext, ProbeContext, RawTracePointContext},
+    EbpfContext,
+    macros::{btf_tracepoint, fentry, kprobe, perf_event, raw_tracepoint},
+    programs::{
+        BtfTracePointContext, FEntryContext, PerfEventContext, ProbeContext, RawTracePointContext,
+    },
 };
 use eviction_ebpf::abi::{FolioSize, Rung, UNKNOWN, WORST_FOLIO_PAGES};
 
 use crate::{
     globals::{FOLIO_FLAGS, FOLIO_SIZE, FOLIO_SIZE_KIND, HEAD_BIT, PAGES_PER_FAULT},
     hierarchy, maps,
+    reading::{Probed, Reads, Typed},
     spend::{self, Charge},
 };
 
@@ -51,13 +55,24 @@ pub(crate) fn ev_faults(ctx: PerfEventContext) -> u32 {
 /// faults they are booked in batches while the line is far, whoever brought them in.
 #[raw_tracepoint(tracepoint = "mm_filemap_add_to_page_cache")]
 pub(crate) fn ev_filemap(ctx: RawTracePointContext) -> i32 {
-    let units = maps::collect(folio_pages(ctx.arg(0)));
+    entered_cache(&ctx, folio_pages::<Probed>(ctx.arg(0)))
+}
+
+/// The same, where the verifier knows what a folio is.
+#[btf_tracepoint(function = "mm_filemap_add_to_page_cache")]
+pub(crate) fn ev_filemap_t(ctx: BtfTracePointContext) -> i32 {
+    entered_cache(&ctx, folio_pages::<Typed>(ctx.arg(0)))
+}
+
+#[inline(always)]
+fn entered_cache<C: EbpfContext>(ctx: &C, pages: u64) -> i32 {
+    let units = maps::collect(pages);
     if units == 0 {
         return 0;
     }
     let owner = hierarchy::owner_of_current();
     spend::memory(
-        &ctx,
+        ctx,
         &Charge {
             owner,
             units,
@@ -89,7 +104,7 @@ pub(crate) fn ev_page_alloc(ctx: RawTracePointContext) -> i32 {
 }
 
 #[inline(always)]
-fn charge_counter<C: aya_ebpf::EbpfContext>(ctx: &C, counter: u64, pages: u64, rung: Rung) -> i32 {
+fn charge_counter<C: EbpfContext>(ctx: &C, counter: u64, pages: u64, rung: Rung) -> i32 {
     let owner = hierarchy::owner_of_counter(counter);
     spend::memory(
         ctx,
@@ -105,13 +120,14 @@ fn charge_counter<C: aya_ebpf::EbpfContext>(ctx: &C, counter: u64, pages: u64, r
 }
 
 /// Pages of a folio; the worst case if it is large and its size cannot be read.
-fn folio_pages(folio: u64) -> u64 {
+#[inline(always)]
+fn folio_pages<R: Reads>(folio: u64) -> u64 {
     let worst = u64::from(WORST_FOLIO_PAGES);
     if FOLIO_FLAGS.load() == UNKNOWN || HEAD_BIT.load() == UNKNOWN {
         return worst;
     }
     // Unreadable flags count as those of a large folio.
-    let flags = hierarchy::word(folio, FOLIO_FLAGS.load(), u64::MAX);
+    let flags = R::word(folio, FOLIO_FLAGS.load(), u64::MAX);
     if flags & (1 << (HEAD_BIT.load() & 63)) == 0 {
         return 1;
     }
@@ -119,7 +135,7 @@ fn folio_pages(folio: u64) -> u64 {
     if kind == FolioSize::Unknown as u32 {
         return worst;
     }
-    let field = hierarchy::half(folio, FOLIO_SIZE.load(), UNKNOWN);
+    let field = R::half(folio, FOLIO_SIZE.load(), UNKNOWN);
     if field == UNKNOWN {
         return worst;
     }

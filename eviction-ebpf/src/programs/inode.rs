@@ -12,7 +12,7 @@ use eviction_ebpf::abi::{Kind, Rung, UNKNOWN};
 use crate::{
     filesystem,
     globals::{INODE_ARG, INODE_NLINK, INODE_SB, XFS_VNODE},
-    hierarchy,
+    reading,
     spend::{self, Use},
 };
 
@@ -88,7 +88,7 @@ pub(crate) fn ev_freed_btrfs(ctx: RawTracePointContext) -> i32 {
 #[inline(always)]
 fn cleared(inode: u64) -> i32 {
     // An inode that leaves the cache only has links; unreadable ones are taken to have them.
-    if hierarchy::half(inode, INODE_NLINK.load(), 1) == 0 {
+    if reading::half(inode, INODE_NLINK.load(), 1) == 0 {
         freed(inode);
     }
     0

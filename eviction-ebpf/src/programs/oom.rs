@@ -6,7 +6,7 @@ use aya_ebpf::{
 
 use crate::{
     globals::{TASK_TGID, VICTIM_IS_TASK},
-    hierarchy, observed,
+    hierarchy, observed, reading,
 };
 
 /// `mark_victim(task, uid)` from 6.9 on and in the stable kernels that took it over (5.10.262 has it), else `mark_victim(pid)`.
@@ -14,7 +14,7 @@ use crate::{
 pub(crate) fn ev_oom_victim(ctx: RawTracePointContext) -> i32 {
     if VICTIM_IS_TASK.load() == 1 {
         let task: u64 = ctx.arg(0);
-        let pid = hierarchy::half(task, TASK_TGID.load(), 0);
+        let pid = reading::half(task, TASK_TGID.load(), 0);
         observed::oom_victim(pid, hierarchy::id(hierarchy::owner_of(task).css));
         return 0;
     }

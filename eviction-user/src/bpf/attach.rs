@@ -3,14 +3,20 @@
 
 mod device;
 mod memory;
+mod suspend;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use aya::{
     Ebpf, EbpfError, EbpfLoader,
     maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf},
+    programs::ProgramType,
+    sys::{BpfHelper, is_helper_supported},
 };
-use eviction_ebpf::abi::{FORKS_SLOT, Growth, GrowthKey, Kind, Loss, Rung, Stall, names};
+use eviction_ebpf::abi::{FORKS_SLOT, Growth, GrowthKey, Kind, Loss, Run, Rung, Stall, names};
 use eviction_ebpf::credit::NodeLag;
 use nix::{
     errno::Errno,
@@ -24,7 +30,7 @@ use super::{
     facts::{Facts, Hierarchy},
     family::Family,
     faults::FaultSampling,
-    hooks::Hooks,
+    hooks::{Hooks, Link},
     log::{LogError, LogReader},
     object::OBJECT,
     observed::{CgroupFeed, Observed},
@@ -34,6 +40,8 @@ use super::{
     ring::{DropCounts, Drops, Events, RingError},
     slots::{ShareError, SlotHandle, SlotMap, share},
 };
+
+pub use suspend::SuspendError;
 
 #[derive(Clone, Debug)]
 pub struct AttachOptions {
@@ -103,6 +111,7 @@ struct Live {
     slots: Arc<SlotMap>,
     claims: MapData,
     growth: HashMap<MapData, GrowthKey, Growth>,
+    growth_runs: PerCpuArray<MapData, Run>,
     /// Counters of growth that were dropped with their device.
     growth_dropped: u64,
     drops: Drops,
@@ -113,8 +122,10 @@ struct Live {
     cpus: Cpus,
     node_lag: NodeLag,
     compares: bool,
+    /// Of all but perf events; empty while they are suspended.
+    links: Vec<Link>,
     /// Programs and links; last, so that they go after what reads their maps.
-    _ebpf: Ebpf,
+    ebpf: Ebpf,
 }
 
 impl Attached {
@@ -221,6 +232,7 @@ impl Live {
             );
             faults = faults.or(events);
         }
+        let links = hooks.into_links();
         let log = if options.bpf_log {
             Some(LogReader::new(&mut ebpf)?)
         } else {
@@ -247,6 +259,7 @@ impl Live {
             slots: Arc::new(SlotMap::new(&slots)?),
             claims,
             growth: typed(&mut ebpf, names::map::GROWTH)?,
+            growth_runs: typed(&mut ebpf, names::map::GROWTH_RUNS)?,
             growth_dropped: 0,
             drops: Drops {
                 memory: typed::<PerCpuArray<_, u64>>(&mut ebpf, names::map::MEMORY_DROPS)?,
@@ -269,7 +282,8 @@ impl Live {
             cpus: Cpus::new(facts.cpus),
             node_lag: facts.node_lag(),
             compares: options.compare,
-            _ebpf: ebpf,
+            links,
+            ebpf,
         })
     }
 
@@ -300,6 +314,10 @@ fn load(facts: &Facts, options: &AttachOptions) -> Result<Ebpf, EbpfError> {
     ));
     globals.push((names::global::MEMORY_HIERARCHY, facts.memory_hierarchy_id));
     globals.push((
+        names::global::TASK_TYPED,
+        u32::from(task_is_typed(facts, options)),
+    ));
+    globals.push((
         names::global::XFS_DELTA_ARG,
         bundle::xfs_delta_argument(facts),
     ));
@@ -326,6 +344,19 @@ fn load(facts: &Facts, options: &AttachOptions) -> Result<Ebpf, EbpfError> {
         loader.map_max_entries(names::map::LOGS, page as u32);
     }
     loader.load(OBJECT)
+}
+
+/// Whether the programs may follow the current task's members without the helper that reads kernel memory. The verifier goes
+/// by the running kernel's own types: what another file tells of them will not do.
+fn task_is_typed(facts: &Facts, options: &AttachOptions) -> bool {
+    let known = facts.offsets.memcg.is_some() && facts.offsets.task.is_some();
+    known
+        && options.btf == Path::new(VMLINUX_BTF)
+        && is_helper_supported(
+            ProgramType::RawTracePoint,
+            BpfHelper::BPF_FUNC_get_current_task_btf,
+        )
+        .unwrap_or(false)
 }
 
 fn take(ebpf: &mut Ebpf, name: &'static str) -> Result<Map, SetUpError> {

@@ -1,5 +1,5 @@
 //! The perf software event `page-faults` on every CPU. Opened here and not through aya, because its period is changed while
-//! it runs: one sample per 64 faults while the threshold is far, every fault once a batch of huge pages could reach it. CPUs
+//! it runs: one sample per 256 faults while the threshold is far, every fault once a batch of huge pages could reach it. CPUs
 //! that come online are followed.
 
 use std::{
@@ -40,7 +40,7 @@ pub enum FaultError {
     Open { cpu: u32, source: Errno },
     #[error("attaching the program to page-faults on CPU {cpu}")]
     Attach { cpu: u32, source: Errno },
-    #[error("starting page-faults on CPU {cpu}")]
+    #[error("switching page-faults on or off on CPU {cpu}")]
     Enable { cpu: u32, source: Errno },
 }
 
@@ -103,6 +103,20 @@ impl FaultEvents {
                 let fd = open(cpu, self.program.as_raw_fd() as u32, period)?;
                 place.insert(Open { fd, enabled_ns: 0 });
             }
+        }
+        Ok(())
+    }
+
+    fn enable(&self, enabled: bool) -> Result<(), FaultError> {
+        for (&cpu, Open { fd, .. }) in &self.open {
+            let switch = if enabled {
+                ioctls::ENABLE
+            } else {
+                ioctls::DISABLE
+            };
+            // SAFETY: the descriptor is open.
+            Errno::result(unsafe { switch(fd.as_raw_fd(), 0) })
+                .map_err(|source| FaultError::Enable { cpu, source })?;
         }
         Ok(())
     }
@@ -270,6 +284,12 @@ impl FaultSampling {
             in_flight,
             look_again: state.batch < before,
         }
+    }
+
+    /// Switches the events on or off where they are open.
+    pub(super) fn enable(&self, enabled: bool) -> Result<(), FaultError> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.events.enable(enabled)
     }
 
     /// Follows CPUs that came or went; how many there are. Until this is called, faults on a new one are not seen: the look

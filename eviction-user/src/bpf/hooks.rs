@@ -4,7 +4,11 @@ use std::{path::Path, rc::Rc};
 
 use aya::{
     Btf, Ebpf,
-    programs::{FEntry, FExit, KProbe, PerfEvent, Program, ProgramError, RawTracePoint},
+    programs::{
+        BtfTracePoint, FEntry, FExit, KProbe, PerfEvent, Program, ProgramError, RawTracePoint,
+        fentry::FEntryLinkId, fexit::FExitLinkId, kprobe::KProbeLinkId,
+        raw_trace_point::RawTracePointLinkId, tp_btf::BtfTracePointLinkId,
+    },
 };
 use eviction_ebpf::abi::{Rung, names::program};
 
@@ -34,11 +38,45 @@ pub(super) struct Hooked {
     pub(super) places: usize,
 }
 
+/// A program at one place.
+pub(super) struct Link {
+    program: &'static str,
+    id: LinkId,
+}
+
+enum LinkId {
+    Fentry(FEntryLinkId),
+    Fexit(FExitLinkId),
+    Kprobe(KProbeLinkId),
+    RawTracepoint(RawTracePointLinkId),
+    BtfTracepoint(BtfTracePointLinkId),
+}
+
+impl Link {
+    /// Takes the program away from the place; it stays loaded.
+    pub(super) fn detach(self, ebpf: &mut Ebpf) -> Result<(), ProgramError> {
+        match (ebpf.program_mut(self.program), self.id) {
+            (Some(Program::FEntry(program)), LinkId::Fentry(id)) => program.detach(id),
+            (Some(Program::FExit(program)), LinkId::Fexit(id)) => program.detach(id),
+            (Some(Program::KProbe(program)), LinkId::Kprobe(id)) => program.detach(id),
+            (Some(Program::RawTracePoint(program)), LinkId::RawTracepoint(id)) => {
+                program.detach(id)
+            }
+            (Some(Program::BtfTracePoint(program)), LinkId::BtfTracepoint(id)) => {
+                program.detach(id)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// The object, and what attaching needs besides.
 pub(super) struct Hooks<'a> {
     ebpf: &'a mut Ebpf,
     btf_path: &'a Path,
     btf: Option<Rc<Btf>>,
+    /// Of all that is attached, but for perf events.
+    links: Vec<Link>,
 }
 
 impl<'a> Hooks<'a> {
@@ -47,7 +85,12 @@ impl<'a> Hooks<'a> {
             ebpf,
             btf_path,
             btf: None,
+            links: Vec::new(),
         }
+    }
+
+    pub(super) fn into_links(self) -> Vec<Link> {
+        self.links
     }
 
     pub(super) fn attach(&mut self, rung: Rung, facts: &Facts) -> Result<Hooked, HookError> {
@@ -59,11 +102,16 @@ impl<'a> Hooks<'a> {
             });
         }
         let parts = bundle::parts(rung, facts);
+        let before = self.links.len();
         let attached = parts.iter().try_fold(0, |places, part| {
             self.part(part, facts).map(|more| places + more)
         });
         if attached.is_err() {
             // Half of a rung would count half of what happens.
+            for link in self.links.split_off(before) {
+                // What cannot be detached goes with its program, or with the object.
+                let _ = link.detach(self.ebpf);
+            }
             parts.iter().for_each(|part| self.take_back(part));
         }
         attached.map(|places| Hooked {
@@ -79,35 +127,56 @@ impl<'a> Hooks<'a> {
             program: name,
             target,
         } = *part;
+        let mut ids = Vec::new();
         match how {
             How::Fentry => {
                 let btf = self.btf()?;
                 let program: &mut FEntry = self.program(name)?;
                 loaded(program.load(target, &btf))?;
-                program.attach()?;
+                ids.push(LinkId::Fentry(program.attach()?));
             }
             How::Fexit => {
                 let btf = self.btf()?;
                 let program: &mut FExit = self.program(name)?;
                 loaded(program.load(target, &btf))?;
-                program.attach()?;
+                ids.push(LinkId::Fexit(program.attach()?));
             }
             How::Kprobe | How::Kretprobe => {
                 let program: &mut KProbe = self.program(name)?;
                 loaded(program.load())?;
-                let symbols = facts.symbols_of(target);
-                for symbol in &symbols {
-                    program.attach(symbol, 0)?;
+                for symbol in facts.symbols_of(target) {
+                    ids.push(LinkId::Kprobe(program.attach(symbol, 0)?));
                 }
-                return Ok(symbols.len());
+            }
+            How::RawTracepoint if let Some(link) = self.typed(part) => {
+                self.links.push(link);
+                return Ok(1);
             }
             How::RawTracepoint => {
                 let program: &mut RawTracePoint = self.program(name)?;
                 loaded(program.load())?;
-                program.attach(target)?;
+                ids.push(LinkId::RawTracepoint(program.attach(target)?));
             }
         }
-        Ok(1)
+        let places = ids.len();
+        let links = ids.into_iter().map(|id| Link { program: name, id });
+        self.links.extend(links);
+        Ok(places)
+    }
+
+    /// The twin of a program whose loads the verifier has checked, which is quicker: where there is one, and the verifier knows
+    /// the types (those of a module, and some kernels', it does not).
+    fn typed(&mut self, part: &Part) -> Option<Link> {
+        let program = match part.program {
+            program::CHARGE_FILEMAP => program::CHARGE_FILEMAP_TYPED,
+            program::EXT4_RESERVE => program::EXT4_RESERVE_TYPED,
+            _ => return None,
+        };
+        let btf = self.btf().ok()?;
+        let twin: &mut BtfTracePoint = self.program(program).ok()?;
+        loaded(twin.load(part.target, &btf)).ok()?;
+        let id = LinkId::BtfTracepoint(twin.attach().ok()?);
+        Some(Link { program, id })
     }
 
     /// Unloads the program, its links with it, unless other rungs have a share in it.

@@ -31,7 +31,7 @@ mod slots;
 mod symbols;
 mod vigil;
 
-pub use attach::{AttachOptions, Attached, SlotError};
+pub use attach::{AttachOptions, Attached, SlotError, SuspendError};
 pub use eviction_ebpf::abi::{Event, Kind, Rung, Stall, UnknownRung};
 pub use facts::{Capabilities, Facts, FactsOptions, Function, Hierarchy, HugePages, Lockdown};
 pub use family::Family;

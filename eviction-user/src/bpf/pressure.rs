@@ -226,6 +226,11 @@ impl KernelEvents {
         Ok(opened)
     }
 
+    /// The programs, to be taken away for a moment.
+    pub fn attached_mut(&mut self) -> &mut Attached {
+        &mut self.attached
+    }
+
     /// Time that each cgroup's tasks spent in direct reclaim since the start, by its id.
     pub fn stalls(&self) -> impl Iterator<Item = (u64, Stall)> {
         self.attached.stalls()

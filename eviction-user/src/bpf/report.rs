@@ -32,6 +32,14 @@ impl Report {
         self.families.get(&family).unwrap_or(&NOTHING)
     }
 
+    /// All that are attached.
+    pub(super) fn rungs(&self) -> Vec<Rung> {
+        let reports = self.families.values();
+        reports
+            .flat_map(|report| report.attached.iter().copied())
+            .collect()
+    }
+
     pub(super) fn of_mut(&mut self, family: Family) -> &mut HookReport {
         self.families.entry(family).or_default()
     }

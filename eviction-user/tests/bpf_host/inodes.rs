@@ -2,6 +2,11 @@
 
 use std::{os::unix::fs::MetadataExt, time::Duration};
 
+use nix::{
+    sched::{CpuSet, sched_getaffinity, sched_setaffinity},
+    unistd::Pid,
+};
+
 use eviction_user::bpf::{Armed, Credit, Facts, Family, Kind, Rung};
 
 use crate::{
@@ -91,4 +96,65 @@ pub(crate) fn one_event_per_arming(facts: &Facts, rung: Rung) -> Outcome {
         drop(load);
         Ok(Verdict::Passed)
     })
+}
+
+/// Each CPU keeps what it has counted last apart from the counters: whoever takes turns on one must find all of it in its own.
+pub(crate) fn each_cgroup_has_its_own_whoever_takes_turns(facts: &Facts) -> Outcome {
+    const TURNS: u64 = 20;
+    let rungs = [Rung::FentryInode, Rung::KprobeInode, Rung::TraceExt4];
+    let mut attached = match attach(facts, &rungs, false) {
+        Ok(attached) => attached,
+        Err(reason) => return not_attached(reason),
+    };
+    let mount = match Mount::ext4() {
+        Ok(mount) => mount,
+        Err(reason) => return Ok(Verdict::Skipped(reason)),
+    };
+    let mut groups = Vec::new();
+    for name in ["turns-a", "turns-b"] {
+        match Cgroup::new(facts, name) {
+            Ok(group) => groups.push(group),
+            Err(reason) => return Ok(Verdict::Skipped(reason)),
+        }
+    }
+    let directory = mount.path().join("turns");
+    std::fs::create_dir_all(&directory)?;
+    let device = mount.path().metadata()?.dev();
+    let _slot = attached.device_slot(Family::Inodes, device)?;
+    let everywhere = sched_getaffinity(Pid::from_raw(0))?;
+    let mut one = CpuSet::new();
+    one.set(0)?;
+    sched_setaffinity(Pid::from_raw(0), &one)?;
+    let loads: Result<Vec<_>, _> = groups
+        .iter()
+        .map(|group| Load::start(&group.inner()))
+        .collect();
+    sched_setaffinity(Pid::from_raw(0), &everywhere)?;
+    let mut loads = loads?;
+    // Those of the second are more than a CPU keeps back.
+    let each = [7, 70];
+    for turn in 0..TURNS {
+        for (number, load) in loads.iter_mut().enumerate() {
+            let first = number as u64 * 1_000_000 + turn * 1000;
+            load.command(&format!(
+                "create {} {first} {}",
+                directory.display(),
+                each[number]
+            ))?;
+        }
+    }
+    let mut found: Vec<_> = attached
+        .growth()
+        .map(|(_, consumer, grown)| (consumer.cgroup, grown.net))
+        .collect();
+    let mut expected = Vec::new();
+    for (group, each) in groups.iter().zip(each) {
+        expected.push((Cgroup::id(&group.inner())?, each * TURNS.cast_signed()));
+    }
+    found.sort_unstable();
+    expected.sort_unstable();
+    if found != expected {
+        return Err(format!("made {expected:?}, booked {found:?}").into());
+    }
+    Ok(Verdict::Passed)
 }

@@ -72,6 +72,11 @@ fn main() -> ExitCode {
         facts.clone(),
         memory::the_plan_attaches_something,
     ));
+    trials.push(trial(
+        "inodes::all::turns",
+        facts.clone(),
+        inodes::each_cgroup_has_its_own_whoever_takes_turns,
+    ));
     for rung in [Rung::FentryInode, Rung::KprobeInode, Rung::TraceExt4] {
         let name = format!("inodes::{rung}");
         trials.push(trial(&name, facts.clone(), move |facts| {

@@ -11,7 +11,7 @@ use eviction_ebpf::abi::{Kind, Rung, UNKNOWN};
 use crate::{
     filesystem::{device, super_of_inode, super_of_private},
     globals::{BTRFS_SPACE_FS, BTRFS_SUPER, BTRFS_VNODE},
-    hierarchy, maps,
+    maps, reading,
     spend::{self, Use},
 };
 
@@ -74,7 +74,7 @@ fn device_of(owner: u64) -> u32 {
     if watched(as_info) || BTRFS_SPACE_FS.load() == UNKNOWN {
         return as_info;
     }
-    let as_space = device_of_info(hierarchy::word(owner, BTRFS_SPACE_FS.load(), 0));
+    let as_space = device_of_info(reading::word(owner, BTRFS_SPACE_FS.load(), 0));
     if watched(as_space) || BTRFS_VNODE.load() == UNKNOWN {
         return as_space;
     }

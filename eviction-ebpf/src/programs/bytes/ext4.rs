@@ -3,18 +3,21 @@
 
 use aya_ebpf::{
     EbpfContext,
-    macros::{fentry, fexit, kprobe, raw_tracepoint},
-    programs::{FEntryContext, FExitContext, ProbeContext, RawTracePointContext},
+    macros::{btf_tracepoint, fentry, fexit, kprobe, raw_tracepoint},
+    programs::{
+        BtfTracePointContext, FEntryContext, FExitContext, ProbeContext, RawTracePointContext,
+    },
 };
-use eviction_ebpf::abi::{Rung, UNKNOWN};
+use eviction_ebpf::abi::{Kind, Rung, UNKNOWN};
 
 use super::{gave, giving, take};
 use crate::{
-    filesystem::{super_of_inode, super_of_private},
+    filesystem::{self, super_of_inode, super_of_private},
     globals::{
         EXT4_AR_FLAGS, EXT4_AR_INODE, EXT4_AR_LEN, EXT4_CLUSTER_BITS, EXT4_RESERVE_ARGS, EXT4_SUPER,
     },
-    hierarchy,
+    reading,
+    spend::{self, Use},
 };
 
 /// `EXT4_MB_HINT_DATA` and `EXT4_MB_DELALLOC_RESERVED`, the same on 5.10 to 7.3.
@@ -120,6 +123,23 @@ pub(crate) fn ev_e4_reserve(ctx: RawTracePointContext) -> i32 {
     0
 }
 
+/// The same, where the verifier knows what an inode is.
+#[btf_tracepoint(function = "ext4_da_reserve_space")]
+pub(crate) fn ev_e4_reserve_t(ctx: BtfTracePointContext) -> i32 {
+    let blocks = if EXT4_RESERVE_ARGS.load() > 1 {
+        ctx.arg::<u32>(1)
+    } else {
+        1
+    };
+    let (device, bytes) = filesystem::device_and_bytes_of_typed(ctx.arg(0), blocks.into());
+    spend::device(
+        &ctx,
+        device,
+        Use::of(Kind::Bytes, bytes, Rung::TraceExt4Bytes),
+    );
+    0
+}
+
 /// `ext4_allocate_blocks(ar, block)`: all but data that was reserved before.
 #[raw_tracepoint(tracepoint = "ext4_allocate_blocks")]
 pub(crate) fn ev_e4_allocate(ctx: RawTracePointContext) -> i32 {
@@ -152,7 +172,7 @@ fn claim<C: EbpfContext>(ctx: &C, info: u64, clusters: u64, rung: Rung) {
     let bits = if EXT4_CLUSTER_BITS.load() == UNKNOWN {
         0
     } else {
-        hierarchy::half(info, EXT4_CLUSTER_BITS.load(), 0)
+        reading::half(info, EXT4_CLUSTER_BITS.load(), 0)
     };
     take(ctx, super_block, clusters << (bits & 31), rung);
 }
@@ -166,12 +186,12 @@ fn new_blocks<C: EbpfContext>(ctx: &C, request: u64, rung: Rung) {
 
 #[inline(always)]
 fn request_blocks<C: EbpfContext>(ctx: &C, request: u64, rung: Rung) {
-    let inode = hierarchy::word(request, EXT4_AR_INODE.load(), 0);
-    let blocks = hierarchy::half(request, EXT4_AR_LEN.load(), 0);
+    let inode = reading::word(request, EXT4_AR_INODE.load(), 0);
+    let blocks = reading::half(request, EXT4_AR_LEN.load(), 0);
     take(ctx, super_of_inode(inode), blocks.into(), rung);
 }
 
 #[inline(always)]
 fn flags(request: u64) -> u32 {
-    hierarchy::half(request, EXT4_AR_FLAGS.load(), 0)
+    reading::half(request, EXT4_AR_FLAGS.load(), 0)
 }

@@ -17,7 +17,7 @@ use eviction_ebpf::abi::{Kind, Rung};
 use crate::{
     filesystem::{self, Super},
     globals::{DENTRY_SB, SB_PRIVATE},
-    hierarchy, maps,
+    maps, reading,
     spend::{self, Use},
 };
 
@@ -33,8 +33,8 @@ pub(crate) fn ev_given_kr(_ctx: RetProbeContext) -> u32 {
 #[kprobe(function = "security_sb_statfs")]
 pub(crate) fn ev_statfs_kp(ctx: ProbeContext) -> u32 {
     if let Some(dentry) = ctx.arg::<u64>(0) {
-        let super_block = hierarchy::word(dentry, DENTRY_SB.load(), 0);
-        let private = hierarchy::word(super_block, SB_PRIVATE.load(), 0);
+        let super_block = reading::word(dentry, DENTRY_SB.load(), 0);
+        let private = reading::word(super_block, SB_PRIVATE.load(), 0);
         if private != 0 {
             maps::learn_super(private, super_block);
         }

@@ -14,7 +14,7 @@ use crate::{
     globals::{
         XFS_DELTA_ARG, XFS_IREC_COUNT, XFS_SUPER, XFS_TRANS_MOUNT, XFS_TRANS_USED, XFS_VNODE,
     },
-    hierarchy,
+    reading,
 };
 
 /// Blocks that a delayed allocation holds for its index, as measured for extents of up to 16 MiB; above that, 1 % more.
@@ -72,8 +72,8 @@ pub(crate) fn ev_xfs_add_kp(ctx: ProbeContext) -> u32 {
 #[raw_tracepoint(tracepoint = "xfs_trans_commit")]
 pub(crate) fn ev_xfs_commit(ctx: RawTracePointContext) -> i32 {
     let transaction: u64 = ctx.arg(0);
-    let mount = hierarchy::word(transaction, XFS_TRANS_MOUNT.load(), 0);
-    let blocks = hierarchy::half(transaction, XFS_TRANS_USED.load(), 0);
+    let mount = reading::word(transaction, XFS_TRANS_MOUNT.load(), 0);
+    let blocks = reading::half(transaction, XFS_TRANS_USED.load(), 0);
     if blocks > 0 {
         let super_block = super_of_private(mount, XFS_SUPER.load());
         take(&ctx, super_block, blocks.into(), Rung::TraceXfsBytes);
@@ -85,7 +85,7 @@ pub(crate) fn ev_xfs_commit(ctx: RawTracePointContext) -> i32 {
 #[raw_tracepoint(tracepoint = "xfs_iomap_alloc")]
 pub(crate) fn ev_xfs_alloc(ctx: RawTracePointContext) -> i32 {
     let inode = ctx.arg::<u64>(0) + u64::from(XFS_VNODE.load());
-    let blocks = hierarchy::word(ctx.arg(4), XFS_IREC_COUNT.load(), 0);
+    let blocks = reading::word(ctx.arg(4), XFS_IREC_COUNT.load(), 0);
     take(
         &ctx,
         filesystem::super_of_inode(inode),

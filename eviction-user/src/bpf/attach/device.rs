@@ -1,8 +1,10 @@
 //! What the slots of file systems need: taken when one is watched, given back when its path leads elsewhere.
 
-use eviction_ebpf::abi::{DEVICE_SLOTS, GrowthKey, Kind, Rung};
+use std::collections::HashMap;
 
-use super::{Attached, SlotError};
+use eviction_ebpf::abi::{DEVICE_SLOTS, GrowthKey, Kind, Run, Rung};
+
+use super::{Attached, Live, SlotError};
 use crate::{
     bpf::{
         counting::Counting,
@@ -75,19 +77,61 @@ impl Attached {
 
     /// What was used up on the devices that have a slot, by cgroup, since they have it.
     pub fn growth(&self) -> impl Iterator<Item = (Kind, Consumer, Grown)> {
+        // First: what a program adds to a counter meanwhile is told twice rather than not at all.
+        let runs = self.live.as_ref().map(Live::runs).unwrap_or_default();
         let counts = self.live.iter().flat_map(|live| live.growth.iter());
         // An entry that goes while it is read had been idle the longest: it is no candidate.
-        counts.filter_map(Result::ok).filter_map(|(key, growth)| {
-            let kind = Kind::try_from(u8::try_from(key.kind).ok()?).ok()?;
-            let consumer = Consumer {
-                device: user_device(key.device),
-                cgroup: key.cgroup_id,
+        counts
+            .filter_map(Result::ok)
+            .filter_map(move |(key, growth)| {
+                let kind = Kind::try_from(u8::try_from(key.kind).ok()?).ok()?;
+                let consumer = Consumer {
+                    device: user_device(key.device),
+                    cgroup: key.cgroup_id,
+                };
+                let grown = Grown {
+                    net: growth.net.cast_signed() + runs.get(&key).copied().unwrap_or(0),
+                    since: Timestamp::from_nanos(
+                        i64::try_from(growth.since_ns).unwrap_or(i64::MAX),
+                    ),
+                };
+                Some((kind, consumer, grown))
+            })
+    }
+}
+
+/// How often a CPU's run is read before it is taken for busy: a program changes it within nanoseconds.
+const READINGS: usize = 4;
+
+impl Live {
+    /// What each CPU has counted and not yet added to a counter.
+    fn runs(&self) -> HashMap<GrowthKey, i64> {
+        let mut sums = HashMap::new();
+        for index in 0..Run::KINDS {
+            for (key, net) in self.runs_of(index) {
+                *sums.entry(key).or_default() += net;
+            }
+        }
+        sums
+    }
+
+    fn runs_of(&self, index: u32) -> Vec<(GrowthKey, i64)> {
+        let mut settled: Vec<Option<Run>> = Vec::new();
+        for _ in 0..READINGS {
+            let Ok(runs) = self.growth_runs.get(&index, 0) else {
+                break;
             };
-            let grown = Grown {
-                net: growth.net.cast_signed(),
-                since: Timestamp::from_nanos(i64::try_from(growth.since_ns).unwrap_or(i64::MAX)),
-            };
-            Some((kind, consumer, grown))
-        })
+            settled.resize(runs.len(), None);
+            for (kept, run) in settled.iter_mut().zip(runs.iter()) {
+                if kept.is_none() && run.opened == run.closed {
+                    *kept = Some(*run);
+                }
+            }
+            if settled.iter().all(Option::is_some) {
+                break;
+            }
+        }
+        let runs = settled.into_iter().flatten();
+        runs.map(|run| (run.key, run.net.cast_signed())).collect()
     }
 }
