@@ -1,7 +1,8 @@
 //! Why a benchmark has no result.
 
-use crate::bpf::OpenError;
+use crate::bpf::{OpenError, SuspendError};
 use crate::sys::cgroup::CgroupError;
+use crate::sys::filesystem::FileSystemError;
 use crate::sys::reader::ReadError;
 use crate::sys::realtime::RealtimeError;
 use std::io;
@@ -23,7 +24,11 @@ pub enum BenchError {
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error(transparent)]
+    FileSystem(#[from] FileSystemError),
+    #[error(transparent)]
     Events(#[from] OpenError),
+    #[error(transparent)]
+    Suspend(#[from] SuspendError),
     #[error("cannot {what} {path}: {source}")]
     File {
         what: &'static str,

@@ -282,7 +282,7 @@ fn btf(file: &str) -> Result<PathBuf, String> {
         .map_err(|e| format!("{e}; name a BTF file of this kernel, or leave the flag out"))
 }
 
-fn rung(name: &str) -> Result<Rung, String> {
+pub(super) fn rung(name: &str) -> Result<Rung, String> {
     let known = || Rung::ALL.map(Rung::name).join(", ");
     name.parse()
         .map_err(|_| format!("no hook has this name; known are {}", known()))

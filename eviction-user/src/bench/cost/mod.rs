@@ -1,8 +1,9 @@
-//! What do the hooks cost those who run into them? Loops of a node's daily work, each timed with and without an
-//! `eviction run` whose lines are armed, in turns; and what the kernel counts of each program's runs.
+//! What do the hooks cost those who run into them? Loops of a node's daily work, each timed with the hooks of `eviction run`
+//! attached and armed and without them, in turns; and what the kernel counts of each program's runs.
 
 mod pairs;
 mod programs;
+mod switch;
 
 pub use pairs::Pairs;
 pub use programs::{Computed, Runs, computed_fentry_share};
@@ -12,15 +13,14 @@ use super::helper::{Answer, Helper, Loop, Task};
 use super::product::Product;
 use super::scratch::Scratch;
 use super::{BenchError, Stop};
-use crate::bpf::RunStats;
+use crate::bpf::{AttachOptions, RunStats};
 use crate::sys::cgroup::Hierarchy;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const REST: Duration = Duration::from_millis(200);
-/// Of each half of a pair.
-const LOOPS: usize = 5;
+/// What attaching or detaching leaves to the kernel to be done is done by then.
+const REST: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -29,6 +29,9 @@ pub struct Settings {
     pub loop_time: Duration,
     /// A directory on the file system whose inodes are watched, for the files that the loops make.
     pub directory: PathBuf,
+    pub works: Vec<Work>,
+    /// What may be attached.
+    pub attach: AttachOptions,
     /// More arguments for `eviction run`.
     pub run_args: Vec<String>,
 }
@@ -98,7 +101,7 @@ pub fn run(settings: &Settings, hierarchy: &Hierarchy, stop: &Stop) -> Result<Co
     let sources = bench.armed(&settings.run_args)?.sources();
     Ok(Cost {
         sources,
-        pairs: pairs::measure(&mut bench, settings.pairs, stop)?,
+        pairs: pairs::measure(&mut bench, hierarchy, stop)?,
         programs: programs::measure(&mut bench, stop)?,
     })
 }
@@ -140,15 +143,11 @@ impl<'a> Bench<'a> {
         nix::unistd::syncfs(&opened).map_err(|e| failed(e.into()))
     }
 
-    /// Nanoseconds for `count` times: the fastest of a few loops. Whatever else goes on in the machine makes a loop slower,
-    /// never faster.
-    fn fastest(&mut self, work: Work, count: u64) -> Result<f64, BenchError> {
-        // The same in front of both halves of a pair: one has just started a process, the other has ended one.
+    /// One half of a pair.
+    fn half(&mut self, work: Work, count: u64) -> Result<f64, BenchError> {
+        self.write_back()?;
         std::thread::sleep(REST);
-        (0..LOOPS).try_fold(f64::INFINITY, |best, _| {
-            self.write_back()?;
-            Ok(best.min(self.time(work, count)?))
-        })
+        self.time(work, count)
     }
 
     /// Nanoseconds for `count` times.

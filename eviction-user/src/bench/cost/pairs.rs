@@ -1,8 +1,11 @@
 //! The same loop with and without hooks, side by side in time, so that what drifts hits both alike.
 
+use super::switch::Switch;
 use super::{Bench, Work};
 use crate::bench::stats::{Median, Sorted};
 use crate::bench::{BenchError, Stop};
+use crate::sys::cgroup::Hierarchy;
+use crate::sys::distant::Opening;
 
 /// One kind of work, measured in pairs.
 #[derive(Debug)]
@@ -25,32 +28,35 @@ impl Pairs {
 
 pub(super) fn measure(
     bench: &mut Bench<'_>,
-    pairs: u64,
+    hierarchy: &Hierarchy,
     stop: &Stop,
 ) -> Result<Vec<Pairs>, BenchError> {
-    Work::ALL
-        .into_iter()
-        .map(|work| of_work(bench, work, pairs, stop))
+    let settings = bench.settings;
+    let files = Opening::start(&settings.directory).wait()?;
+    let mut switch = Switch::new(&files, hierarchy, settings.attach.clone())?;
+    let works = settings.works.iter();
+    works
+        .map(|work| of_work(bench, &mut switch, *work, stop))
         .collect()
 }
 
 fn of_work(
     bench: &mut Bench<'_>,
+    switch: &mut Switch,
     work: Work,
-    pairs: u64,
     stop: &Stop,
 ) -> Result<Pairs, BenchError> {
     let count = bench.calibrate(work)?;
     let (mut plain, mut ratios) = (Vec::new(), Vec::new());
-    for pair in 0..pairs {
+    for pair in 0..bench.settings.pairs {
         stop.check()?;
         // Whichever comes second finds warmer caches and fuller directories: each does so half of the time.
         let (without, with) = if pair % 2 == 0 {
-            let without = bench.fastest(work, count)?;
-            (without, watched(bench, work, count)?)
+            let without = bench.half(work, count)?;
+            (without, watched(bench, switch, work, count)?)
         } else {
-            let with = watched(bench, work, count)?;
-            (bench.fastest(work, count)?, with)
+            let with = watched(bench, switch, work, count)?;
+            (bench.half(work, count)?, with)
         };
         plain.push(without / count as f64);
         ratios.push(with / without);
@@ -65,7 +71,14 @@ fn of_work(
     })
 }
 
-fn watched(bench: &mut Bench<'_>, work: Work, count: u64) -> Result<f64, BenchError> {
-    let _product = bench.armed(&bench.settings.run_args)?;
-    bench.fastest(work, count)
+fn watched(
+    bench: &mut Bench<'_>,
+    switch: &mut Switch,
+    work: Work,
+    count: u64,
+) -> Result<f64, BenchError> {
+    switch.on()?;
+    let took = bench.half(work, count);
+    switch.off()?;
+    took
 }

@@ -30,7 +30,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, stop: &Stop) -> Result<Vec<Runs>, B
         if !product.uses(rung.name()) {
             continue;
         }
-        for work in Work::ALL {
+        for work in bench.settings.works.iter().copied() {
             stop.check()?;
             let count = bench.calibrate(work)?;
             let before = stats.programs();

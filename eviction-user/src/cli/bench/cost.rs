@@ -4,10 +4,12 @@ use super::{ProductArgs, carry_out, tenths};
 use crate::bench::cost::{
     self, Computed, Cost, Pairs, Runs, Settings, Work, computed_fentry_share,
 };
+use crate::bpf::AttachOptions;
 use crate::cli::table::{self, table};
 use crate::cli::{Exit, Failure};
 use crate::sys::cgroup::Hierarchy;
 use crate::telemetry::record::Output;
+use clap::builder::PossibleValuesParser;
 use clap::{Args, value_parser};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -16,17 +18,30 @@ use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CostArgs {
-    /// How often each loop is timed with and without hooks: the fastest of five loops each time.
-    #[arg(long, value_name = "N", default_value = "21", value_parser = value_parser!(u64).range(1..))]
+    /// How often each kind of loop is timed with and without hooks, one at once after the other.
+    #[arg(long, value_name = "N", default_value = "301", value_parser = value_parser!(u64).range(1..))]
     pairs: u64,
     /// How long one loop is to take.
-    #[arg(long, value_name = "MS", default_value = "100", value_parser = value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "MS", default_value = "20", value_parser = value_parser!(u64).range(1..=10_000))]
     loop_millis: u64,
     /// A directory on the file system whose inodes are watched; the loops make their files in it.
     #[arg(long, value_name = "PATH", default_value_os_t = std::env::temp_dir())]
     directory: PathBuf,
+    /// Only this kind of loop; give it once for each.
+    #[arg(long = "loop", value_name = "NAME", value_parser = PossibleValuesParser::new(Work::ALL.map(Work::name)))]
+    works: Vec<String>,
     #[command(flatten)]
     product: ProductArgs,
+}
+
+impl CostArgs {
+    fn works(&self) -> Vec<Work> {
+        let asked = |work: &Work| self.works.iter().any(|name| name == work.name());
+        let works = Work::ALL.into_iter();
+        works
+            .filter(|work| self.works.is_empty() || asked(work))
+            .collect()
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -84,7 +99,12 @@ pub(in crate::cli) fn cost(args: &CostArgs) -> Result<Exit, Failure> {
         pairs: args.pairs,
         loop_time: Duration::from_millis(args.loop_millis),
         directory: args.directory.clone(),
+        works: args.works(),
         run_args: args.product.run_args(),
+        attach: AttachOptions {
+            allow: args.product.allowed()?,
+            ..AttachOptions::default()
+        },
     };
     let cost = carry_out(move |stop| cost::run(&settings, &hierarchy, stop))?;
     let figures = Figures::new(cost);

@@ -5,8 +5,10 @@ mod idle;
 mod kill;
 mod notify;
 
+use super::source::rung;
 use super::{Exit, Failure, stop};
 use crate::bench::{self, BenchError, Stop};
+use crate::bpf::Rung;
 use crate::telemetry::record::Output;
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -118,6 +120,13 @@ impl ProductArgs {
     fn run_args(&self) -> Vec<String> {
         let rungs = self.rungs.iter();
         rungs.map(|rungs| format!("--rungs={rungs}")).collect()
+    }
+
+    /// The same for hooks that the benchmark attaches itself.
+    fn allowed(&self) -> Result<Option<Vec<Rung>>, Failure> {
+        let parse = |rungs: &String| rungs.split(',').map(rung).collect();
+        let rungs = self.rungs.as_ref().map(parse).transpose();
+        rungs.map_err(|error: String| Failure::usage(&format!("--rungs: {error}")))
     }
 }
 
