@@ -13,6 +13,7 @@ pub mod bpf;
 pub mod cli;
 pub mod config;
 pub mod host;
+pub mod kube;
 pub mod ports;
 pub mod record;
 pub mod sys;

@@ -1,13 +1,14 @@
 //! What `eviction trace` prints: one line, or one JSON object, per thing that happened.
 
 use crate::bpf::Stall;
+use crate::kube::PodCgroup;
 use crate::model::Resource;
 use crate::ports::{OomVictim, PressureEvent};
 use crate::sys::cgroup::{CgroupNames, PAGE_SIZE};
 use crate::sys::clock;
 use crate::telemetry::record::{Output, wall_clock};
 use bytesize::ByteSize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -46,18 +47,21 @@ impl Lines {
                     event.pid
                 )
             }
-            Output::Json => json!({
-                "time": wall_clock(event.time),
-                "t_ns": event.time.as_nanos(),
-                "kind": kind,
-                "cgroup": group,
-                "cgroup_id": event.cgroup,
-                "amount": event.amount,
-                "unit": unit,
-                "rung": event.rung,
-                "pid": event.pid,
-                "notify_us": micros(clock::elapsed_since(event.time)),
-            })
+            Output::Json => with_pod(
+                &group,
+                json!({
+                    "time": wall_clock(event.time),
+                    "t_ns": event.time.as_nanos(),
+                    "kind": kind,
+                    "cgroup": group,
+                    "cgroup_id": event.cgroup,
+                    "amount": event.amount,
+                    "unit": unit,
+                    "rung": event.rung,
+                    "pid": event.pid,
+                    "notify_us": micros(clock::elapsed_since(event.time)),
+                }),
+            )
             .to_string(),
         }
     }
@@ -70,15 +74,18 @@ impl Lines {
                 wall_clock(victim.time),
                 victim.pid
             ),
-            Output::Json => json!({
-                "time": wall_clock(victim.time),
-                "t_ns": victim.time.as_nanos(),
-                "kind": "oom",
-                "cgroup": group,
-                "cgroup_id": victim.cgroup,
-                "pid": victim.pid,
-                "notify_us": micros(clock::elapsed_since(victim.time)),
-            })
+            Output::Json => with_pod(
+                &group,
+                json!({
+                    "time": wall_clock(victim.time),
+                    "t_ns": victim.time.as_nanos(),
+                    "kind": "oom",
+                    "cgroup": group,
+                    "cgroup_id": victim.cgroup,
+                    "pid": victim.pid,
+                    "notify_us": micros(clock::elapsed_since(victim.time)),
+                }),
+            )
             .to_string(),
         }
     }
@@ -119,15 +126,18 @@ impl Lines {
                 wall_clock(now),
                 stall.times
             ),
-            Output::Json => json!({
-                "time": wall_clock(now),
-                "t_ns": now.as_nanos(),
-                "kind": "reclaim",
-                "cgroup": group,
-                "cgroup_id": cgroup,
-                "stall_us": micros(total),
-                "times": stall.times,
-            })
+            Output::Json => with_pod(
+                &group,
+                json!({
+                    "time": wall_clock(now),
+                    "t_ns": now.as_nanos(),
+                    "kind": "reclaim",
+                    "cgroup": group,
+                    "cgroup_id": cgroup,
+                    "stall_us": micros(total),
+                    "times": stall.times,
+                }),
+            )
             .to_string(),
         }
     }
@@ -135,6 +145,16 @@ impl Lines {
     fn group(&mut self, id: u64) -> String {
         self.names.name(id).unwrap_or("unknown").to_owned()
     }
+}
+
+/// Adds what Kubernetes calls the cgroup, if it is one of a pod.
+fn with_pod(group: &str, mut line: Value) -> Value {
+    if let Some(pod) = PodCgroup::of(group) {
+        line["pod_uid"] = pod.uid.into();
+        line["pod_qos"] = pod.qos.to_string().into();
+        line["container_id"] = pod.container.into();
+    }
+    line
 }
 
 /// `None` if nothing was added. A smaller total started anew: the kernel's table had no room for it in between.
@@ -168,5 +188,16 @@ mod tests {
         assert_eq!(since(before, stall(1000, 4)), Some(stall(100, 1)));
         assert_eq!(since(before, stall(50, 1)), Some(stall(50, 1)));
         assert_eq!(since(Stall::default(), before), Some(before));
+    }
+
+    #[test]
+    fn a_line_about_a_pods_cgroup_says_which_pod() {
+        let id = "a".repeat(64);
+        let line = with_pod(&format!("/kubepods/burstable/pod12-ab/{id}"), json!({}));
+        let expected = json!({"pod_uid": "12-ab", "pod_qos": "Burstable", "container_id": id});
+        assert_eq!(line, expected);
+        let pod = with_pod("/kubepods/pod12-ab", json!({}));
+        assert_eq!(pod["container_id"], Value::Null);
+        assert_eq!(with_pod("/system.slice", json!({})), json!({}));
     }
 }

@@ -1,0 +1,5 @@
+//! What Kubernetes calls things on its nodes.
+
+mod identity;
+
+pub use identity::{PodCgroup, Qos};
