@@ -191,6 +191,9 @@ struct How {
     /// Record the run into this directory (`eviction run --record`).
     #[arg(long)]
     record: Option<String>,
+    /// Take this CPU away and give it back first, and run the hog on it alone.
+    #[arg(long)]
+    replug: Option<usize>,
     /// What must have led to the decision; without it anything may have.
     #[arg(long)]
     expect_source: Option<String>,
@@ -199,6 +202,7 @@ struct How {
 impl How {
     fn memory_story(&self) -> MemoryStory {
         let mut story = MemoryStory::guest(self.events());
+        story.replugged = self.replug;
         story
             .extra_args
             .extend(self.record.iter().map(|dir| format!("--record={dir}")));

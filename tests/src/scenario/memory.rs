@@ -3,6 +3,8 @@
 
 use super::{Evictor, Programs, Record, TestTree, Workload, wait_until};
 use anyhow::{Context, Result};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -46,6 +48,8 @@ pub struct MemoryStory {
     /// MiB a second.
     pub rate: u64,
     pub events: Events,
+    /// This CPU goes and comes back before the hog starts, which then runs on it alone.
+    pub replugged: Option<usize>,
     /// More arguments for `eviction run`.
     pub extra_args: Vec<String>,
 }
@@ -61,6 +65,7 @@ impl MemoryStory {
             calm: 32,
             rate: 600,
             events,
+            replugged: None,
             extra_args: vec![],
         }
     }
@@ -75,6 +80,7 @@ impl MemoryStory {
             calm: 16,
             rate: 60,
             events,
+            replugged: None,
             extra_args: vec![],
         }
     }
@@ -121,6 +127,9 @@ impl MemoryStory {
         let mut evictor = Evictor::start(programs, &self.arguments(&tree))?;
         evictor.wait_for("started", Duration::from_secs(60))?;
 
+        if let Some(cpu) = self.replugged {
+            replug(cpu)?;
+        }
         let line = (self.limit - self.threshold) * MIB;
         let before = tree.usage()?;
         let left = line
@@ -131,7 +140,16 @@ impl MemoryStory {
             &(self.limit * 4 * MIB).to_string(),
             &(self.rate * MIB).to_string(),
         ];
-        let mut hog = start("hog", &hog_args, left)?;
+        // A child inherits where its parent may run.
+        let everywhere = sched_getaffinity(Pid::from_raw(0))?;
+        if let Some(cpu) = self.replugged {
+            let mut alone = CpuSet::new();
+            alone.set(cpu)?;
+            sched_setaffinity(Pid::from_raw(0), &alone)?;
+        }
+        let hog = start("hog", &hog_args, left);
+        sched_setaffinity(Pid::from_raw(0), &everywhere)?;
+        let mut hog = hog?;
 
         // Far more than the hog needs to run into the limit.
         let limit = Duration::from_secs(20 + 2 * self.limit / self.rate);
@@ -183,4 +201,20 @@ impl MemoryStory {
         args.extend(self.extra_args.iter().cloned());
         args
     }
+}
+
+/// Shorter than a heartbeat, so that the list of online CPUs mostly looks the same at each.
+const AWAY: Duration = Duration::from_millis(200);
+/// Several heartbeats.
+const BACK: Duration = Duration::from_secs(5);
+
+/// Takes a CPU away for a moment, and gives it back long before anything happens.
+fn replug(cpu: usize) -> Result<()> {
+    let switch = format!("/sys/devices/system/cpu/cpu{cpu}/online");
+    for (state, stays) in [("0", AWAY), ("1", BACK)] {
+        std::fs::write(&switch, state)
+            .with_context(|| format!("cannot write {state} to {switch}"))?;
+        std::thread::sleep(stays);
+    }
+    Ok(())
 }

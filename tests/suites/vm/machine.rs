@@ -93,8 +93,6 @@ silenced() {
     [ $code = 0 ] || return 1
     eviction replay /tmp/silenced --recorded >/tmp/silence && has "saw nothing of it" /tmp/silence
 }
-# Page faults are perf events of a CPU: they go with it, and have to be opened again when it is back. The heartbeat does that,
-# so here it may also be the first to see the line crossed.
 unplugged() {
     cpu=/sys/devices/system/cpu/cpu1/online
     (while :; do echo 0 >$cpu; sleep 0.2; echo 1 >$cpu; sleep 0.2; done) & toggler=$!
@@ -152,7 +150,7 @@ step "cases 14 and 15, page cache in use" cache
 step "case 18, dying cgroups" dying
 step "a hook that is switched off" silenced
 step "a CPU that goes and comes" unplugged --expect-source fentry/page_counter_try_charge
-step "a CPU that goes and comes, page faults" unplugged --rungs perf/page-faults,raw_tp/mm_filemap_add_to_page_cache
+step "a CPU that came back, page faults" eviction-scenario guest-memory --replug 1 --rungs perf/page-faults,raw_tp/mm_filemap_add_to_page_cache --expect-source perf/page-faults
 step "case 13 and 69, an OOM kill seen from a cgroup namespace" eviction-scenario oom --namespace
 step "case 40, a soft threshold of PIDs" eviction-scenario pids
 step "inodes by fentry" eviction-scenario guest-inodes /dev/vda --expect-source fentry/inode_init_owner
