@@ -27,6 +27,8 @@ pub(crate) enum Command {
     },
     /// Build the static release binary, target/release/eviction
     Build,
+    /// Pack that binary, without its symbols, as a container image: target/image/eviction.tar
+    Image,
     /// Read the sources: formatting, lints, layers, sizes
     Check,
     /// Run test suites, after the set-up they need; all of them without names
@@ -48,12 +50,32 @@ pub(crate) enum Command {
     },
     /// Cross memory lines at random in the guests, hundreds of times: no crossing may be missed
     Soak(SoakArgs),
+    /// A real Kubernetes node on this machine: etcd, API server, controller manager, scheduler, containerd, kubelet
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Boot a guest kernel with the built binary in it and run a command there
     #[command(
         after_help = "The guest is a busybox with `eviction` on its PATH. The command's exit code becomes ours; files it leaves in\n\
                             /out come back with --out. The console of the last guest stays in target/vm."
     )]
     Vm(VmArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClusterCommand {
+    /// Build its programs if need be, start them and wait until the node is ready
+    Up(ClusterName),
+    /// End it and remove all that it has left behind
+    Down(ClusterName),
+    /// A shell in its network namespace, with kubectl, ctr and the others on the path
+    Shell(ClusterName),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ClusterName {
+    /// Names its folder in /var/tmp, its cgroup, its network namespace
+    #[arg(long, default_value = "evk")]
+    pub(crate) name: String,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

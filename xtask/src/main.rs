@@ -2,6 +2,7 @@
 
 mod cli;
 mod guest;
+mod node;
 
 use std::process::ExitCode;
 
@@ -10,7 +11,7 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use xtask::workspace::Workspace;
-use xtask::{build, check, demo, mutants, setup, soak, suites};
+use xtask::{build, check, demo, image, mutants, setup, soak, suites};
 
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
@@ -27,12 +28,14 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Setup { dry_run } => setup::run(&workspace, dry_run)?,
         Command::Build => build::run(&workspace)?,
+        Command::Image => image::run(&workspace)?,
         Command::Check => return Ok(check::run(&workspace)),
         Command::Test(args) if args.list => suites::list(),
         Command::Test(args) => return suites::run(&workspace, &args.suites, &args.filter),
         Command::Mutants { filter } => return mutants::run(&workspace, &filter),
         Command::Demo { output } => return demo::run(&workspace, output.name()),
         Command::Soak(args) => return soak::run(&workspace, &args.into()),
+        Command::Cluster(command) => return node::run(&workspace, command),
         Command::Vm(args) => return guest::run(&workspace, args),
     }
     Ok(ExitCode::SUCCESS)

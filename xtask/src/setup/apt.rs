@@ -32,6 +32,11 @@ const PACKAGES: &[&str] = &[
     "mount",
     // lists the files that the checks read
     "git",
+    // the cluster: its runtime's system call filter, its keys, its network
+    "libseccomp-dev",
+    "pkg-config",
+    "openssl",
+    "iproute2",
 ];
 
 pub(super) fn step() -> Step {
