@@ -73,7 +73,7 @@ fn main() -> ExitCode {
         memory::the_plan_attaches_something,
     ));
     trials.push(trial(
-        "inodes::all::turns",
+        "inodes::raw_tp/ext4_allocate_inode::turns",
         facts.clone(),
         inodes::each_cgroup_has_its_own_whoever_takes_turns,
     ));
