@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use xtask::cluster::check_name;
 use xtask::setup::GUEST_KERNELS;
 use xtask::soak::Soak;
 use xtask::suites::SUITES;
@@ -74,8 +75,14 @@ pub(crate) enum ClusterCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ClusterName {
     /// Names its folder in /var/tmp, its cgroup, its network namespace
-    #[arg(long, default_value = "evk")]
+    #[arg(long, default_value = "evk", value_parser = cluster_name)]
     pub(crate) name: String,
+}
+
+fn cluster_name(name: &str) -> Result<String, String> {
+    check_name(name)
+        .map(|()| name.to_owned())
+        .map_err(|error| error.to_string())
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

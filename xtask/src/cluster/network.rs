@@ -105,7 +105,7 @@ fn choose(used: &str) -> Option<[Ipv4Addr; 2]> {
 pub fn check_name(name: &str) -> Result<()> {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     if name.is_empty() || name.len() > 13 || !name.bytes().all(is_letter) {
-        bail!("--name {name}: give 1 to 13 small letters and digits, it names an interface too");
+        bail!("give 1 to 13 small letters and digits: `{name}` is to name a network interface too");
     }
     Ok(())
 }
@@ -126,10 +126,7 @@ mod tests {
         assert!(check_name("evk1").is_ok());
         for wrong in ["", "a/b", "Big", "fourteenletter"] {
             let error = check_name(wrong).unwrap_err().to_string();
-            assert!(
-                error.starts_with(&format!("--name {wrong}: give")),
-                "{error}"
-            );
+            assert!(error.contains(&format!("`{wrong}` is to name")), "{error}");
         }
     }
 }
