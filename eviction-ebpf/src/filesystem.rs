@@ -43,7 +43,7 @@ pub(crate) fn device_and_bytes(super_block: Super, blocks: u64) -> (u32, u64) {
     } else {
         (
             device(super_block),
-            Probed::byte(super_block, SB_BLOCK_BITS.load()),
+            Probed::read::<u8>(super_block, SB_BLOCK_BITS.load(), 0),
         )
     };
     (device, blocks << (bits & 31))
@@ -52,8 +52,8 @@ pub(crate) fn device_and_bytes(super_block: Super, blocks: u64) -> (u32, u64) {
 /// The same from an inode whose type the verifier knows.
 #[inline(always)]
 pub(crate) fn device_and_bytes_of_typed(inode: u64, blocks: u64) -> (u32, u64) {
-    let super_block = Typed::word(inode, INODE_SB.load(), 0);
-    let device = Typed::half(super_block, SB_DEV.load(), NO_DEVICE);
-    let bits = Typed::byte(super_block, SB_BLOCK_BITS.load());
+    let super_block: Super = Typed::read(inode, INODE_SB.load(), 0);
+    let device = Typed::read(super_block, SB_DEV.load(), NO_DEVICE);
+    let bits: u8 = Typed::read(super_block, SB_BLOCK_BITS.load(), 0);
     (device, blocks << (bits & 31))
 }

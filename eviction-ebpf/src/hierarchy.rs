@@ -149,11 +149,11 @@ pub(crate) fn id_of_current() -> u64 {
 fn typed_id_of_current() -> u64 {
     // SAFETY: a helper without preconditions; from 5.11 on, `TASK_TYPED` says whether it is there.
     let task = unsafe { bpf_get_current_task_btf() } as u64;
-    let set = Typed::word(task, TASK_CGROUPS.load(), 0);
-    let css = Typed::word(set, CSS_SET_MEMORY.load(), 0);
-    let cgroup = Typed::word(css, CSS_CGROUP.load(), 0);
-    let node = Typed::word(cgroup, CGROUP_KN.load(), 0);
-    Typed::word(node, KN_ID.load(), 0)
+    let set = Typed::read(task, TASK_CGROUPS.load(), 0_u64);
+    let css = Typed::read(set, CSS_SET_MEMORY.load(), 0_u64);
+    let cgroup = Typed::read(css, CSS_CGROUP.load(), 0_u64);
+    let node = Typed::read(cgroup, CGROUP_KN.load(), 0_u64);
+    Typed::read(node, KN_ID.load(), 0_u64)
 }
 
 /// Looks for `scope` among the css and its ancestors.

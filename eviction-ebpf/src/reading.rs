@@ -8,37 +8,30 @@ use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 
 /// Members of a structure, as one of the two ways reads them.
 pub(crate) trait Reads {
-    fn word(base: u64, offset: u32, otherwise: u64) -> u64;
-    fn half(base: u64, offset: u32, otherwise: u32) -> u32;
-    fn byte(base: u64, offset: u32) -> u8;
+    /// The member at `base + offset`, or `otherwise` if that can be told to have failed.
+    fn read<T: Copy + Default>(base: u64, offset: u32, otherwise: T) -> T;
 }
 
-/// By the helper, wherever it is; `otherwise` if it cannot be read.
+/// By the helper, wherever it is.
 pub(crate) struct Probed;
 
 impl Reads for Probed {
     #[inline(always)]
-    fn word(base: u64, offset: u32, otherwise: u64) -> u64 {
-        word(base, offset, otherwise)
-    }
-
-    #[inline(always)]
-    fn half(base: u64, offset: u32, otherwise: u32) -> u32 {
-        half(base, offset, otherwise)
-    }
-
-    #[inline(always)]
-    fn byte(base: u64, offset: u32) -> u8 {
-        let mut value = 0_u8;
-        // SAFETY: the helper checks the address; a fault leaves the value as it is.
-        unsafe {
+    fn read<T: Copy + Default>(base: u64, offset: u32, otherwise: T) -> T {
+        let mut value = T::default();
+        // SAFETY: the helper checks the address and reports a fault as an error.
+        let failed = unsafe {
             bpf_probe_read_kernel(
                 (&raw mut value).cast(),
-                1,
+                size_of::<T>() as u32,
                 (base + u64::from(offset)) as *const c_void,
-            );
+            )
+        };
+        if base == 0 || failed != 0 {
+            otherwise
+        } else {
+            value
         }
-        value
     }
 }
 
@@ -48,58 +41,20 @@ pub(crate) struct Typed;
 
 impl Reads for Typed {
     #[inline(always)]
-    fn word(base: u64, offset: u32, _otherwise: u64) -> u64 {
+    fn read<T: Copy + Default>(base: u64, offset: u32, _otherwise: T) -> T {
         // SAFETY: the verifier lets no other load pass than one of a member, see above.
-        unsafe { ((base + u64::from(offset)) as *const u64).read_volatile() }
-    }
-
-    #[inline(always)]
-    fn half(base: u64, offset: u32, _otherwise: u32) -> u32 {
-        // SAFETY: as above.
-        unsafe { ((base + u64::from(offset)) as *const u32).read_volatile() }
-    }
-
-    #[inline(always)]
-    fn byte(base: u64, offset: u32) -> u8 {
-        // SAFETY: as above.
-        unsafe { ((base + u64::from(offset)) as *const u8).read_volatile() }
+        unsafe { ((base + u64::from(offset)) as *const T).read_volatile() }
     }
 }
 
 /// The word at `base + offset`, or `otherwise`.
 #[inline(always)]
 pub(crate) fn word(base: u64, offset: u32, otherwise: u64) -> u64 {
-    let mut value = 0_u64;
-    // SAFETY: the helper checks the address and reports a fault as an error.
-    let failed = unsafe {
-        bpf_probe_read_kernel(
-            (&raw mut value).cast(),
-            size_of::<u64>() as u32,
-            (base + u64::from(offset)) as *const c_void,
-        )
-    };
-    if base == 0 || failed != 0 {
-        otherwise
-    } else {
-        value
-    }
+    Probed::read(base, offset, otherwise)
 }
 
 /// The half word at `base + offset`, or `otherwise`.
 #[inline(always)]
 pub(crate) fn half(base: u64, offset: u32, otherwise: u32) -> u32 {
-    let mut value = 0_u32;
-    // SAFETY: as above.
-    let failed = unsafe {
-        bpf_probe_read_kernel(
-            (&raw mut value).cast(),
-            size_of::<u32>() as u32,
-            (base + u64::from(offset)) as *const c_void,
-        )
-    };
-    if base == 0 || failed != 0 {
-        otherwise
-    } else {
-        value
-    }
+    Probed::read(base, offset, otherwise)
 }

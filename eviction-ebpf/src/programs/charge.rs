@@ -127,7 +127,7 @@ fn folio_pages<R: Reads>(folio: u64) -> u64 {
         return worst;
     }
     // Unreadable flags count as those of a large folio.
-    let flags = R::word(folio, FOLIO_FLAGS.load(), u64::MAX);
+    let flags = R::read(folio, FOLIO_FLAGS.load(), u64::MAX);
     if flags & (1 << (HEAD_BIT.load() & 63)) == 0 {
         return 1;
     }
@@ -135,7 +135,7 @@ fn folio_pages<R: Reads>(folio: u64) -> u64 {
     if kind == FolioSize::Unknown as u32 {
         return worst;
     }
-    let field = R::half(folio, FOLIO_SIZE.load(), UNKNOWN);
+    let field = R::read(folio, FOLIO_SIZE.load(), UNKNOWN);
     if field == UNKNOWN {
         return worst;
     }
