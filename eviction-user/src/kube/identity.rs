@@ -4,7 +4,7 @@
 //! for each container and for the sandbox, which have the same form. What a container makes inside itself is the container's.
 //! So the outermost pod on a path counts: nobody inside of one can make itself another.
 
-use std::fmt;
+use crate::model::QosClass;
 
 /// The directory above all pods, in both drivers' spellings (kubelet `pkg/kubelet/cm/node_container_manager_linux.go`).
 const PODS: &str = "kubepods";
@@ -13,32 +13,12 @@ const SCOPE: &str = ".scope";
 /// Container ids are SHA-256 sums or as long, in hexadecimal digits.
 const ID_DIGITS: usize = 64;
 
-/// A pod's class of service, as its cgroup shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Qos {
-    Guaranteed,
-    Burstable,
-    BestEffort,
-}
-
-impl Qos {
-    /// The level between [`PODS`] and the pods; Guaranteed pods have none.
-    fn from_level(level: &str) -> Option<Self> {
-        match level {
-            "burstable" => Some(Self::Burstable),
-            "besteffort" => Some(Self::BestEffort),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Qos {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Guaranteed => "Guaranteed",
-            Self::Burstable => "Burstable",
-            Self::BestEffort => "BestEffort",
-        })
+/// The class that the level between [`PODS`] and the pods is for; Guaranteed pods have none.
+fn class_of_level(level: &str) -> Option<QosClass> {
+    match level {
+        "burstable" => Some(QosClass::Burstable),
+        "besteffort" => Some(QosClass::BestEffort),
+        _ => None,
     }
 }
 
@@ -47,7 +27,7 @@ impl fmt::Display for Qos {
 pub struct PodCgroup {
     /// `metadata.uid`; of a static pod the annotation `kubernetes.io/config.hash` instead, which the kubelet knows it by.
     pub uid: String,
-    pub qos: Qos,
+    pub qos: QosClass,
     /// The id of the container or of the sandbox, the same as in the runtime's interface (CRI). `None` for the pod's own cgroup
     /// and for what else runs there, such as CRI-O's monitor.
     pub container: Option<String>,
@@ -71,7 +51,7 @@ impl PodCgroup {
         })
     }
 
-    fn new(uid: String, qos: Qos, container: Option<&str>) -> Self {
+    fn new(uid: String, qos: QosClass, container: Option<&str>) -> Self {
         Self {
             uid,
             qos,
@@ -81,24 +61,24 @@ impl PodCgroup {
 }
 
 /// `[PREFIX-]kubepods[-QOS]-podUID.slice`, with the dashes of the UID written as underscores: a dash means a level to systemd.
-fn systemd_pod(level: &str) -> Option<(String, Qos)> {
+fn systemd_pod(level: &str) -> Option<(String, QosClass)> {
     let name = level.strip_suffix(SLICE)?;
     let (above, uid) = name.rsplit_once("-pod")?;
     let level_above = above.rsplit_once('-');
     let (pods, qos) = level_above
-        .and_then(|(pods, level)| Some((pods, Qos::from_level(level)?)))
-        .unwrap_or((above, Qos::Guaranteed));
+        .and_then(|(pods, level)| Some((pods, class_of_level(level)?)))
+        .unwrap_or((above, QosClass::Guaranteed));
     let is_root = pods == PODS || pods.strip_suffix(PODS).is_some_and(|p| p.ends_with('-'));
     let uid = uid.replace('_', "-");
     (is_root && is_uid(&uid)).then_some((uid, qos))
 }
 
 /// `kubepods/[QOS/]podUID`
-fn cgroupfs_pod(above: &[&str], level: &str) -> Option<(String, Qos)> {
+fn cgroupfs_pod(above: &[&str], level: &str) -> Option<(String, QosClass)> {
     let uid = level.strip_prefix("pod").filter(|uid| is_uid(uid))?;
     let qos = match above {
-        [.., PODS] => Qos::Guaranteed,
-        [.., PODS, level] => Qos::from_level(level)?,
+        [.., PODS] => QosClass::Guaranteed,
+        [.., PODS, level] => class_of_level(level)?,
         _ => return None,
     };
     Some((uid.to_owned(), qos))
@@ -136,7 +116,7 @@ mod tests {
     const UID: &str = "7c1b2f5e-3a94-4d0b-9c58-1f2e3d4c5b6a";
     const HASH: &str = "ba1c3f0e9d2b4a6c8e7f5d3c1b0a9988";
 
-    fn found(path: &str) -> Option<(String, Qos, Option<String>)> {
+    fn found(path: &str) -> Option<(String, QosClass, Option<String>)> {
         let path = path
             .replace("{id}", ID)
             .replace("{uid}", UID)
@@ -147,7 +127,7 @@ mod tests {
 
     #[test]
     fn pods_and_containers_by_driver_and_runtime() {
-        use Qos::{BestEffort, Burstable, Guaranteed};
+        use QosClass::{BestEffort, Burstable, Guaranteed};
         let id = Some(ID);
         for (path, uid, qos, container) in [
             // cgroupfs: measured with kubelet 1.36 and containerd 2.4 on cgroup v1, where each controller has the same tree

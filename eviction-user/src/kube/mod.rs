@@ -2,4 +2,4 @@
 
 mod identity;
 
-pub use identity::{PodCgroup, Qos};
+pub use identity::PodCgroup;

@@ -1,31 +1,6 @@
 //! Quality-of-service classes; only admission looks at them.
 
-use std::fmt;
-
-use crate::model::{Pod, Quantity, ResourceList};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum QosClass {
-    Guaranteed,
-    Burstable,
-    BestEffort,
-}
-
-impl QosClass {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Guaranteed => "Guaranteed",
-            Self::Burstable => "Burstable",
-            Self::BestEffort => "BestEffort",
-        }
-    }
-}
-
-impl fmt::Display for QosClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
+use crate::model::{Pod, QosClass, Quantity, ResourceList};
 
 /// Whether the pod counts as best effort: by its status if that is set, else computed.
 pub fn is_best_effort(pod: &Pod) -> bool {

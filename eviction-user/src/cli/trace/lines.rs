@@ -151,7 +151,7 @@ impl Lines {
 fn with_pod(group: &str, mut line: Value) -> Value {
     if let Some(pod) = PodCgroup::of(group) {
         line["pod_uid"] = pod.uid.into();
-        line["pod_qos"] = pod.qos.to_string().into();
+        line["pod_qos"] = pod.qos.name().into();
         line["container_id"] = pod.container.into();
     }
     line
