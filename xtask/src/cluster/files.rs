@@ -52,17 +52,14 @@ pub(super) fn write_all(cluster: &Cluster, parts: &Parts) -> Result<()> {
     ] {
         fs::create_dir_all(folder.join(below))?;
     }
-    let tokens = [User::Admin, User::Node].map(|user| (user, token()));
-    let [(_, admin), (_, node)] = &tokens;
+    let (admin, node) = (token()?, token()?);
     // Token, user, id, groups.
     let list = format!(
-        "{},admin,1,\"system:masters\"\n{},system:node:{NODE},2,\"system:nodes\"\n",
-        admin.as_ref().map_err(|e| anyhow::anyhow!("{e}"))?,
-        node.as_ref().map_err(|e| anyhow::anyhow!("{e}"))?,
+        "{admin},admin,1,\"system:masters\"\n{node},system:node:{NODE},2,\"system:nodes\"\n"
     );
     write(&folder.join("pki/tokens.csv"), SECRET, &list)?;
-    for (user, token) in tokens {
-        let config = kubeconfig(cluster.network.address, &token?);
+    for (user, token) in [(User::Admin, admin), (User::Node, node)] {
+        let config = kubeconfig(cluster.network.address, &token);
         let text = serde_json::to_string_pretty(&config)?;
         write(&kubeconfig_path(folder, user), SECRET, &text)?;
     }

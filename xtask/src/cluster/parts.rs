@@ -239,4 +239,25 @@ mod tests {
             ["containerd", "containerd-shim-runc-v2", "ctr"]
         );
     }
+
+    #[test]
+    fn the_version_that_is_told_is_the_one_that_is_built() {
+        let workspace = Workspace::find().unwrap();
+        let manifest = SETS[0].source(&workspace).join("go.mod");
+        let manifest = std::fs::read_to_string(manifest).unwrap();
+        let required = |line: &str| {
+            line.trim()
+                .strip_prefix("k8s.io/kubernetes ")
+                .map(str::to_owned)
+        };
+        let version = manifest
+            .lines()
+            .map(|line| line.trim_start_matches("require "))
+            .find_map(required)
+            .unwrap();
+        assert!(
+            SETS[0].ldflags.contains(&format!("gitVersion={version} ")),
+            "{version}"
+        );
+    }
 }
