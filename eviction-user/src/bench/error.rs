@@ -13,7 +13,7 @@ use std::time::Duration;
 pub enum BenchError {
     #[error("interrupted")]
     Interrupted,
-    #[error("no eBPF memory hook can be attached here; `eviction doctor` says why")]
+    #[error("no eBPF hook can be attached here; `eviction doctor` says why")]
     NoHook,
     #[error("no eBPF hook for {0} can be attached here; `eviction doctor` says why")]
     NoStormHook(&'static str),

@@ -30,7 +30,7 @@ use super::{
     facts::{Facts, Hierarchy},
     family::Family,
     faults::FaultSampling,
-    hooks::{Hooks, Link},
+    hooks::{Hooks, Link, Place},
     log::{LogError, LogReader},
     object::OBJECT,
     observed::{CgroupFeed, Observed},
@@ -122,8 +122,10 @@ struct Live {
     cpus: Cpus,
     node_lag: NodeLag,
     compares: bool,
-    /// Of all but perf events; empty while they are suspended.
+    /// Of all but perf events.
     links: Vec<Link>,
+    /// Where they were before they were suspended.
+    suspended: Vec<Place>,
     /// Programs and links; last, so that they go after what reads their maps.
     ebpf: Ebpf,
 }
@@ -283,6 +285,7 @@ impl Live {
             node_lag: facts.node_lag(),
             compares: options.compare,
             links,
+            suspended: Vec::new(),
             ebpf,
         })
     }
@@ -349,8 +352,11 @@ fn load(facts: &Facts, options: &AttachOptions) -> Result<Ebpf, EbpfError> {
 /// Whether the programs may follow the current task's members without the helper that reads kernel memory. The verifier goes
 /// by the running kernel's own types: what another file tells of them will not do.
 fn task_is_typed(facts: &Facts, options: &AttachOptions) -> bool {
+    // On cgroup v2 a helper tells the cgroup's id.
+    let wanted = facts.memory_hierarchy == Hierarchy::V1;
     let known = facts.offsets.memcg.is_some() && facts.offsets.task.is_some();
-    known
+    wanted
+        && known
         && options.btf == Path::new(VMLINUX_BTF)
         && is_helper_supported(
             ProgramType::RawTracePoint,

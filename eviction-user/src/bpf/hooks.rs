@@ -22,6 +22,8 @@ use super::{
 pub(super) enum HookError {
     #[error("the object has no program {0}")]
     Missing(&'static str),
+    #[error("the program {0} is of another kind than its place")]
+    Kind(&'static str),
     #[error("BTF cannot be parsed")]
     Btf(#[from] aya::BtfError),
     #[error("it cannot be loaded or attached")]
@@ -38,9 +40,16 @@ pub(super) struct Hooked {
     pub(super) places: usize,
 }
 
-/// A program at one place.
-pub(super) struct Link {
+/// A program, and a place that it can be attached to.
+pub(super) struct Place {
     program: &'static str,
+    /// A symbol or a tracepoint; the other kinds are loaded for theirs.
+    target: String,
+}
+
+/// A program at its place.
+pub(super) struct Link {
+    place: Place,
     id: LinkId,
 }
 
@@ -52,21 +61,36 @@ enum LinkId {
     BtfTracepoint(BtfTracePointLinkId),
 }
 
+impl Place {
+    /// Attaches the program, which is loaded.
+    pub(super) fn attach(self, ebpf: &mut Ebpf) -> Result<Link, HookError> {
+        let program = ebpf.program_mut(self.program);
+        let id = match program.ok_or(HookError::Missing(self.program))? {
+            Program::FEntry(program) => LinkId::Fentry(program.attach()?),
+            Program::FExit(program) => LinkId::Fexit(program.attach()?),
+            Program::KProbe(program) => LinkId::Kprobe(program.attach(&self.target, 0)?),
+            Program::RawTracePoint(program) => LinkId::RawTracepoint(program.attach(&self.target)?),
+            Program::BtfTracePoint(program) => LinkId::BtfTracepoint(program.attach()?),
+            _ => return Err(HookError::Kind(self.program)),
+        };
+        Ok(Link { place: self, id })
+    }
+}
+
 impl Link {
     /// Takes the program away from the place; it stays loaded.
-    pub(super) fn detach(self, ebpf: &mut Ebpf) -> Result<(), ProgramError> {
-        match (ebpf.program_mut(self.program), self.id) {
-            (Some(Program::FEntry(program)), LinkId::Fentry(id)) => program.detach(id),
-            (Some(Program::FExit(program)), LinkId::Fexit(id)) => program.detach(id),
-            (Some(Program::KProbe(program)), LinkId::Kprobe(id)) => program.detach(id),
-            (Some(Program::RawTracePoint(program)), LinkId::RawTracepoint(id)) => {
-                program.detach(id)
-            }
-            (Some(Program::BtfTracePoint(program)), LinkId::BtfTracepoint(id)) => {
-                program.detach(id)
-            }
-            _ => Ok(()),
-        }
+    pub(super) fn detach(self, ebpf: &mut Ebpf) -> Result<Place, HookError> {
+        let name = self.place.program;
+        let program = ebpf.program_mut(name).ok_or(HookError::Missing(name))?;
+        match (program, self.id) {
+            (Program::FEntry(program), LinkId::Fentry(id)) => program.detach(id),
+            (Program::FExit(program), LinkId::Fexit(id)) => program.detach(id),
+            (Program::KProbe(program), LinkId::Kprobe(id)) => program.detach(id),
+            (Program::RawTracePoint(program), LinkId::RawTracepoint(id)) => program.detach(id),
+            (Program::BtfTracePoint(program), LinkId::BtfTracepoint(id)) => program.detach(id),
+            _ => return Err(HookError::Kind(name)),
+        }?;
+        Ok(self.place)
     }
 }
 
@@ -127,56 +151,59 @@ impl<'a> Hooks<'a> {
             program: name,
             target,
         } = *part;
-        let mut ids = Vec::new();
         match how {
             How::Fentry => {
                 let btf = self.btf()?;
                 let program: &mut FEntry = self.program(name)?;
                 loaded(program.load(target, &btf))?;
-                ids.push(LinkId::Fentry(program.attach()?));
             }
             How::Fexit => {
                 let btf = self.btf()?;
                 let program: &mut FExit = self.program(name)?;
                 loaded(program.load(target, &btf))?;
-                ids.push(LinkId::Fexit(program.attach()?));
             }
             How::Kprobe | How::Kretprobe => {
                 let program: &mut KProbe = self.program(name)?;
                 loaded(program.load())?;
-                for symbol in facts.symbols_of(target) {
-                    ids.push(LinkId::Kprobe(program.attach(symbol, 0)?));
+                let symbols = facts.symbols_of(target);
+                for symbol in &symbols {
+                    self.place(name, symbol)?;
                 }
-            }
-            How::RawTracepoint if let Some(link) = self.typed(part) => {
-                self.links.push(link);
-                return Ok(1);
+                return Ok(symbols.len());
             }
             How::RawTracepoint => {
+                if self.typed(part).is_some() {
+                    return Ok(1);
+                }
                 let program: &mut RawTracePoint = self.program(name)?;
                 loaded(program.load())?;
-                ids.push(LinkId::RawTracepoint(program.attach(target)?));
             }
         }
-        let places = ids.len();
-        let links = ids.into_iter().map(|id| Link { program: name, id });
-        self.links.extend(links);
-        Ok(places)
+        self.place(name, target)?;
+        Ok(1)
+    }
+
+    fn place(&mut self, program: &'static str, target: &str) -> Result<(), HookError> {
+        let place = Place {
+            program,
+            target: target.to_owned(),
+        };
+        self.links.push(place.attach(self.ebpf)?);
+        Ok(())
     }
 
     /// The twin of a program whose loads the verifier has checked, which is quicker: where there is one, and the verifier knows
     /// the types (those of a module, and some kernels', it does not).
-    fn typed(&mut self, part: &Part) -> Option<Link> {
-        let program = match part.program {
+    fn typed(&mut self, part: &Part) -> Option<()> {
+        let twin = match part.program {
             program::CHARGE_FILEMAP => program::CHARGE_FILEMAP_TYPED,
             program::EXT4_RESERVE => program::EXT4_RESERVE_TYPED,
             _ => return None,
         };
         let btf = self.btf().ok()?;
-        let twin: &mut BtfTracePoint = self.program(program).ok()?;
-        loaded(twin.load(part.target, &btf)).ok()?;
-        let id = LinkId::BtfTracepoint(twin.attach().ok()?);
-        Some(Link { program, id })
+        let program: &mut BtfTracePoint = self.program(twin).ok()?;
+        loaded(program.load(part.target, &btf)).ok()?;
+        self.place(twin, part.target).ok()
     }
 
     /// Unloads the program, its links with it, unless other rungs have a share in it.

@@ -32,12 +32,9 @@ impl Report {
         self.families.get(&family).unwrap_or(&NOTHING)
     }
 
-    /// All that are attached.
-    pub(super) fn rungs(&self) -> Vec<Rung> {
-        let reports = self.families.values();
-        reports
-            .flat_map(|report| report.attached.iter().copied())
-            .collect()
+    /// Whether any hook is attached.
+    pub fn has_any(&self) -> bool {
+        self.families.values().any(HookReport::is_attached)
     }
 
     pub(super) fn of_mut(&mut self, family: Family) -> &mut HookReport {

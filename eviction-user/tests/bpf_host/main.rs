@@ -1,6 +1,7 @@
 //! The programs in a real kernel: each rung is attached alone, a load runs in a cgroup of its own, and exactly one event must
 //! come per arming, with the right cgroup. Also runs in guests: built statically, it needs nothing but itself.
 
+mod hooks;
 mod inodes;
 mod load;
 mod log;
@@ -71,6 +72,16 @@ fn main() -> ExitCode {
         "memory::all::plan",
         facts.clone(),
         memory::the_plan_attaches_something,
+    ));
+    trials.push(trial(
+        "hooks::twins",
+        facts.clone(),
+        hooks::a_twin_is_taken_where_its_types_are_known,
+    ));
+    trials.push(trial(
+        "hooks::suspended",
+        facts.clone(),
+        hooks::nothing_is_seen_while_suspended,
     ));
     trials.push(trial(
         "inodes::raw_tp/ext4_allocate_inode::turns",

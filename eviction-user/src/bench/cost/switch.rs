@@ -2,9 +2,7 @@
 //! seconds on end: only loops that follow each other at once can be compared.
 
 use crate::bench::BenchError;
-use crate::bpf::{
-    AttachOptions, Attached, Facts, FactsOptions, Family, KernelEvents, Wanted, plan,
-};
+use crate::bpf::{AttachOptions, Attached, Facts, FactsOptions, KernelEvents, Wanted, plan};
 use crate::model::Signal;
 use crate::ports::{Distance, PressureSource};
 use crate::sys::cgroup::Hierarchy;
@@ -16,8 +14,6 @@ use tokio::runtime::Builder;
 const FAR: i64 = 1 << 40;
 
 pub(super) struct Switch {
-    facts: Facts,
-    options: AttachOptions,
     node: NodeMemoryReader,
     events: KernelEvents,
 }
@@ -39,7 +35,7 @@ impl Switch {
         options.families = Some(wanted.families_to_attach());
         let facts = Facts::gather(&FactsOptions::default());
         let attached = Attached::attach(&facts, &plan(&facts), &options);
-        if !attached.report().of(Family::Memory).is_attached() {
+        if !attached.report().has_any() {
             return Err(BenchError::NoHook);
         }
         // The events' descriptors want a runtime, which need not run: nobody listens.
@@ -47,8 +43,6 @@ impl Switch {
         let runtime = runtime.map_err(BenchError::system("start a runtime"))?;
         let _entered = runtime.enter();
         let mut switch = Self {
-            facts,
-            options,
             node: NodeMemoryReader::open(hierarchy)?,
             events: KernelEvents::open(attached, &wanted, None)?,
         };
@@ -58,8 +52,7 @@ impl Switch {
 
     /// Attaches all hooks, and arms every line far from where the node is.
     pub(super) fn on(&mut self) -> Result<(), BenchError> {
-        let attached = self.events.attached_mut();
-        attached.resume(&self.facts, &self.options)?;
+        self.events.attached_mut().resume()?;
         self.events.mark();
         let node = self.node.read()?;
         let left = node.available();
