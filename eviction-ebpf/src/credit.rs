@@ -33,7 +33,7 @@
 //! | `page_counter_try_charge` | a charge on each CPU: 64 pages, or one huge page | 128 = 0.5, or 1024 = 4 |
 //! | page faults one by one, `mm_page_alloc` | a fault on each CPU | 2 = 0, or 1024 = 4 |
 //! | page faults in batches | `batch` faults on each CPU, but only while the line is farther than twice that | 0 |
-//! | the node's line, in addition | half of what its `memory.stat` lags behind its counters (`agent/lines.rs`) | by cgroups and CPUs |
+//! | the node's line, in addition | what its `memory.stat` lags behind its counters, if that is less than 1 MiB (`agent/lines.rs`) | 256 = 1 |
 //! | and | what the CPUs have in stock (not on the page-fault rung) and hold back ([`NodeLag`]) | 368 to 1136 = 1.4 to 4.4 |
 //!
 //! and only if all of it was in flight at the moment of one look; what is seen of it later shortens the next credit.

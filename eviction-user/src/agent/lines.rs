@@ -84,14 +84,18 @@ impl Lines {
     }
 }
 
-/// The distance less what the node's own counters show already. Half of it is left at least: should they be ahead for another
-/// reason than lazy sums, the looks come closer and closer together, and not one for each charge.
+/// So far a look lets go at least, if it is not half of the distance: this much the line may be passed unseen where the node's
+/// counters are ahead of its sums.
+const LEAST: i64 = 1 << 20;
+
+/// The distance less what the node's own counters show already. A little of it is left at least: should they be ahead for
+/// another reason than lazy sums, there is a look for each MiB, and not one for each charge.
 fn nearer(left: i64, lead: u64) -> i64 {
     let lead = i64::try_from(lead).unwrap_or(i64::MAX);
     if left <= 0 {
         return left;
     }
-    (left.saturating_sub(lead)).max(left - left / 2)
+    left.saturating_sub(lead).max(LEAST.min(left - left / 2))
 }
 
 #[cfg(test)]
@@ -150,6 +154,10 @@ mod tests {
             (1, 9, 1),
             (0, 9, 0),
             (-5, 9, -5),
+            (10 * MIB, 3 << 20, 7 * MIB),
+            (10 * MIB, 9 << 20, MIB),
+            (10 * MIB, u64::MAX, MIB),
+            (3 * MIB / 2, 1 << 20, 3 * MIB / 4),
         ] {
             assert_eq!(nearer(left, lead), expected, "{left} less {lead}");
         }

@@ -302,6 +302,10 @@ fn soundness(programs: &Programs, what: &Random, crossings: u64) -> Result<(Valu
     for settings in what.settings(crossings) {
         let report = soundness::run(programs, &settings)?;
         eprintln!("{report}");
+        // At once: the next line may end in an error.
+        for fault in &report.faults {
+            eprintln!("  {fault}");
+        }
         faults.extend(report.faults.iter().cloned());
         reports.push(report);
     }

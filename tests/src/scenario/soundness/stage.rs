@@ -5,6 +5,7 @@ use super::worker::Worker;
 use crate::load::worker::Command;
 use crate::scenario::{Disk, Programs, TestTree, wait_until};
 use anyhow::{Context, Result};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ const CHILDREN: [&str; 2] = ["a", "b"];
 const SHARED_MEMORY: &str = "/dev/shm";
 /// So much is left to a child whose limit is lowered.
 const SPARED: u64 = 1 << 20;
+/// More than a worker can hold.
+const ALL_KIB: usize = 1 << 30;
 
 pub(super) struct Stage {
     pub(super) tree: TestTree,
@@ -22,6 +25,8 @@ pub(super) struct Stage {
     outside: Vec<PathBuf>,
     _elsewhere: TestTree,
     pub(super) workers: Vec<Worker>,
+    /// Those that are not below the watched cgroup at the moment.
+    away: BTreeSet<usize>,
     /// Files that must go before the next approach.
     files: Vec<PathBuf>,
     disk: Option<Disk>,
@@ -58,6 +63,7 @@ impl Stage {
             programs: programs.clone(),
             homes,
             workers,
+            away: BTreeSet::new(),
             files: Vec::new(),
             disk,
             swap: settings.swap.clone(),
@@ -71,11 +77,17 @@ impl Stage {
         self.disk.is_some()
     }
 
-    /// Gives files back, and so much of the anonymous memory.
+    /// Gives files back, and so much of the anonymous memory. What is held elsewhere goes as a whole: the watched cgroup's figure
+    /// does not show it, so nothing else would ever ask for it.
     pub(super) fn clear(&mut self, bytes: u64) -> Result<()> {
         let each = (bytes / 1024) as usize / self.workers.len() + 1;
-        for worker in &mut self.workers {
-            worker.tell(&Command::Release { kib: each })?;
+        for (number, worker) in self.workers.iter_mut().enumerate() {
+            let kib = if self.away.contains(&number) {
+                ALL_KIB
+            } else {
+                each
+            };
+            worker.tell(&Command::Release { kib })?;
         }
         for file in self.files.drain(..) {
             std::fs::remove_file(&file).with_context(|| format!("removing {}", file.display()))?;
@@ -115,6 +127,11 @@ impl Stage {
 
     /// Moves a worker to another child, or out of the watched cgroup and back.
     pub(super) fn migrate(&mut self, worker: usize, to: usize) -> Result<()> {
+        if to < self.homes.len() {
+            self.away.remove(&worker);
+        } else {
+            self.away.insert(worker);
+        }
         let home = self.homes.get(to).unwrap_or(&self.outside);
         home.iter()
             .try_for_each(|group| self.workers[worker].move_to(group))
