@@ -50,12 +50,13 @@ impl Sorted {
 /// The highest rank that the true median lies below with a probability of at most 2.5 %: how many of `n` measurements lie
 /// below it is binomial with p = 1/2.
 fn outer_rank(n: usize) -> Option<usize> {
-    let mut term = 0.5_f64.powi(i32::try_from(n).ok()?);
+    // By its logarithm: 0.5 to the power of n is nothing at all from 1,075 measurements on.
+    let mut term = n as f64 * 0.5_f64.ln();
     let mut below = 0.0;
     let mut rank = 0;
-    while below + term <= 0.025 && rank < n / 2 {
-        below += term;
-        term *= (n - rank) as f64 / (rank + 1) as f64;
+    while below + term.exp() <= 0.025 && rank < n / 2 {
+        below += term.exp();
+        term += ((n - rank) as f64 / (rank + 1) as f64).ln();
         rank += 1;
     }
     (rank > 0).then_some(rank)
@@ -98,6 +99,9 @@ mod tests {
             (20, Some((6.0, 15.0))),
             (25, Some((8.0, 18.0))),
             (100, Some((40.0, 61.0))),
+            // By exact sums of binomials: the first terms are smaller than any double.
+            (2001, Some((957.0, 1045.0))),
+            (3001, Some((1447.0, 1555.0))),
         ] {
             assert_eq!(up_to(n).median().unwrap().interval, ranks, "{n}");
         }
