@@ -9,8 +9,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+mod growth;
 mod moved;
+mod record_id;
+pub use growth::{Consumer, Grown, Growth};
 pub use moved::{Coverage, FsPlace, Moved, MovedSignal};
+pub use record_id::record_id;
 
 /// How far a line is away, as one look found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,51 +118,6 @@ pub trait PressureSource {
 
     /// Victims of the OOM killer that became known since the last call. Each comes as an event too: after it a look is due.
     fn oom_victims(&mut self) -> Vec<OomVictim>;
-}
-
-/// What the kernel counted since the programs were attached, for whoever knows a figure from some moment after that: it is
-/// grown by the difference. Empty if nobody counts.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Growth {
-    pub inodes: BTreeMap<Consumer, Grown>,
-    pub bytes: BTreeMap<Consumer, Grown>,
-}
-
-/// A cgroup's share of a file system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Consumer {
-    /// `st_dev`
-    pub device: u64,
-    /// Id in the hierarchy of the memory controller.
-    pub cgroup: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grown {
-    /// Used up minus given back; negative when a cgroup frees what others took, or what was there before.
-    pub net: i64,
-    /// Since when. It starts anew when the kernel's table had no room for it in between.
-    pub since: Timestamp,
-}
-
-impl Growth {
-    /// That of disk bytes or inodes; the others have no such counters.
-    pub fn of(&self, resource: Resource) -> Option<&BTreeMap<Consumer, Grown>> {
-        match resource {
-            Resource::Inodes => Some(&self.inodes),
-            Resource::EphemeralStorage => Some(&self.bytes),
-            Resource::Memory | Resource::Pids => None,
-        }
-    }
-
-    /// The net growth of inodes by cgroup, on all devices together.
-    pub fn inodes_by_cgroup(&self) -> BTreeMap<u64, i64> {
-        let mut sums = BTreeMap::new();
-        for (consumer, grown) in &self.inodes {
-            *sums.entry(consumer.cgroup).or_default() += grown.net;
-        }
-        sums
-    }
 }
 
 /// A process that the kernel's OOM killer has chosen.
@@ -290,11 +249,11 @@ impl ReclaimEnd {
 
 /// Carries out evictions.
 pub trait Executor {
-    /// Kills at once; returns when the signals are sent, not when the victim is gone.
-    fn evict(&mut self, eviction: &Eviction) -> Result<KillReport, KillError>;
+    /// Kills at once; returns when the signals are sent, not when the victim is gone. `id`: of all its records.
+    fn evict(&mut self, id: u64, eviction: &Eviction) -> Result<KillReport, KillError>;
 
     /// Asks all processes of the victim to end, which may take as long as they like.
-    fn ask_to_leave(&mut self, eviction: &Eviction) -> Result<KillReport, KillError>;
+    fn ask_to_leave(&mut self, id: u64, eviction: &Eviction) -> Result<KillReport, KillError>;
 
     /// Takes over a victim of an earlier process; `false`: it is gone.
     fn take_over(&mut self, uid: &Uid, name: &str, killed: bool) -> bool;

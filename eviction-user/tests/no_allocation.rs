@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use eviction_user::host::{FileSystems, GuardsAsked, HostInventory, Scan, Watched};
+use eviction_user::host::{Children, FileSystems, GuardsAsked, NodeInventory, Scan, Watched};
 use eviction_user::ports::Inventory;
 use eviction_user::sys::cgroup::{CgroupDir, Hierarchy};
 use eviction_user::sys::filesystem::FileSystem;
@@ -54,7 +54,8 @@ fn a_look_does_not_allocate() {
             most_processes: Some(1),
             guards: GuardsAsked::ALL,
         };
-        HostInventory::open(group, hierarchy.clone(), Vec::new(), watched).ok()
+        let children = Children::of(group.clone(), hierarchy.clone(), Vec::new());
+        NodeInventory::open(group, hierarchy.clone(), Box::new(children), watched).ok()
     });
     let Some(mut inventory) = inventory else {
         println!("skipped: no cgroup has the memory controller");

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -26,10 +26,11 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     let built = build::eviction(workspace)?;
     let folder = workspace.target().join("image");
     std::fs::create_dir_all(&folder)?;
-    let program = stripped(workspace, &built, &folder)?;
+    let program = folder.join("eviction");
+    strip(workspace, &built, &program)?;
     let name = format!("{REPOSITORY}:{}", env!("CARGO_PKG_VERSION"));
     let archive = folder.join("eviction.tar");
-    write(&archive, &std::fs::read(&program)?, &name)
+    write(&archive, &std::fs::read(&program)?, &name, &[])
         .with_context(|| format!("cannot write {}", archive.display()))?;
     let size = std::fs::metadata(&archive)?.len();
     console::step(
@@ -44,13 +45,11 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// A copy of the program without its symbols, which are four fifths of it. It lies beside the archive, for the Containerfile.
-fn stripped(workspace: &Workspace, program: &Path, folder: &Path) -> Result<PathBuf> {
-    let copy = folder.join("eviction");
+/// A copy of a program without its symbols, which are four fifths of it. Ours lies beside the archive, for the Containerfile.
+pub(crate) fn strip(workspace: &Workspace, program: &Path, copy: &Path) -> Result<()> {
     let mut strip = Command::new("strip");
-    strip.arg("-o").arg(&copy).arg(program);
-    run_logged(&mut strip, &workspace.log("strip"))?;
-    Ok(copy)
+    strip.arg("-o").arg(copy).arg(program);
+    Ok(run_logged(&mut strip, &workspace.log("strip"))?)
 }
 
 /// A piece of the image, known by its digest.
@@ -87,8 +86,11 @@ impl Blob {
     }
 }
 
-/// Writes the archive to `path`. `name`: repository and tag.
-fn write(path: &Path, program: &[u8], name: &str) -> Result<()> {
+/// Writes the archive of an image that runs `program` to `path`. `name`: repository and tag. `arguments`: those that it always
+/// has, before any that a pod gives.
+pub(crate) fn write(path: &Path, program: &[u8], name: &str, arguments: &[&str]) -> Result<()> {
+    let own = format!("/{PROGRAM}");
+    let entrypoint: Vec<&str> = [own.as_str()].iter().chain(arguments).copied().collect();
     let mut archive = tar::Builder::new(File::create(path)?);
     let layer = Blob {
         kind: "application/vnd.oci.image.layer.v1.tar",
@@ -99,7 +101,7 @@ fn write(path: &Path, program: &[u8], name: &str) -> Result<()> {
         &json!({
             "architecture": "amd64",
             "os": "linux",
-            "config": {"Entrypoint": [format!("/{PROGRAM}")]},
+            "config": {"Entrypoint": entrypoint},
             // Not compressed, so the digest of its content is its own.
             "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", layer.hash())]},
         }),
@@ -189,7 +191,7 @@ mod tests {
     fn written(program: &[u8]) -> BTreeMap<String, Vec<u8>> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image.tar");
-        write(&path, program, "localhost/eviction:1.2.3").unwrap();
+        write(&path, program, "localhost/eviction:1.2.3", &[]).unwrap();
         entries(File::open(path).unwrap())
     }
 

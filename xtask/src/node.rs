@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use xtask::cluster::{Cluster, Parts};
-use xtask::console;
 use xtask::workspace::Workspace;
+use xtask::{build, console};
 
 use crate::cli::ClusterCommand;
 
@@ -14,7 +14,8 @@ pub(crate) fn run(workspace: &Workspace, command: ClusterCommand) -> Result<Exit
     match command {
         ClusterCommand::Up(args) => {
             console::say("cluster");
-            let cluster = Cluster::up(workspace, &args.name, BTreeMap::new())?;
+            let load = build::all_programs(workspace)?.join("eviction-load");
+            let cluster = Cluster::up(workspace, &args.name, &load, BTreeMap::new())?;
             console::say(&format!(
                 "up in {}; `cargo xtask cluster shell`, then `kubectl get nodes`",
                 cluster.folder.display()

@@ -4,16 +4,20 @@ use super::Failure;
 use super::eviction_args::EvictionArgs;
 use super::fs_args::FsArgs;
 use super::guards;
+use super::kube_args::{KubeArgs, Platform};
 use crate::bpf::Wanted;
 use crate::config::{FsPaths, HostConfig, HostFlags};
-use crate::host::{FileSystems, GuardsAsked, HostInventory, Scan, ScanTarget, Watched};
+use crate::host::{
+    Children, FileSystems, GuardsAsked, NodeInventory, Scan, ScanTarget, Watched, Workloads,
+};
+use crate::kube::{Cluster, ClusterConfig, ClusterError, pods_root};
 use crate::model::{FsLayout, Operator, Signal, Threshold};
 use crate::policy::{EngineConfig, containerfs};
 use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy};
 use crate::sys::distant::Opening;
 use crate::sys::filesystem::FileSystem;
-use clap::{Args, ValueEnum};
-use std::path::PathBuf;
+use clap::Args;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub(super) struct HostArgs {
@@ -21,7 +25,7 @@ pub(super) struct HostArgs {
     #[arg(long, value_enum)]
     platform: Platform,
     /// The cgroup whose child cgroups are the workloads: a path below /sys/fs/cgroup. Nothing outside
-    /// it is ever evicted.
+    /// it is ever evicted. For pods: the one that holds them all. [default: kubepods or kubepods.slice]
     #[arg(long, value_name = "CGROUP")]
     root: Option<PathBuf>,
     /// A configuration file: our own kind, a KubeletConfiguration or a saved /configz. Files of FILE.d
@@ -42,6 +46,8 @@ pub(super) struct HostArgs {
     max_processes: Option<u64>,
     #[command(flatten)]
     reclaim: ReclaimArgs,
+    #[command(flatten)]
+    kube: KubeArgs,
 }
 
 /// What frees disk space before anybody has to go.
@@ -56,25 +62,42 @@ struct ReclaimArgs {
     reclaim_timeout: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Platform {
-    /// Child cgroups of --root, without Kubernetes.
-    Host,
-}
-
 /// A host as the flags and files describe it, opened.
 pub(super) struct Host {
     pub(super) config: HostConfig,
     pub(super) hierarchy: Hierarchy,
     pub(super) root: CgroupDir,
     pub(super) file_systems: FileSystems,
+    /// Where pods are asked for; `None`: the workloads are plain cgroups.
+    pub(super) cluster: Option<ClusterConfig>,
     max_processes: Option<u64>,
 }
 
 impl HostArgs {
     /// Checks the settings, tells the warnings, and opens what is named.
     pub(super) fn open(&self) -> Result<Host, Failure> {
-        let Platform::Host = self.platform;
+        let cluster = self.kube.check(self.platform)?;
+        let hierarchy = Hierarchy::detect().map_err(|e| Failure::runtime(&e))?;
+        let mut config = self.config(&hierarchy)?;
+        for warning in &config.warnings {
+            tracing::warn!("{warning}");
+        }
+        guards::check(&config.additions, &hierarchy)?;
+        let root = open_root(&mut config, &hierarchy, self.platform)?;
+        let file_systems = open_file_systems(&config)?;
+        check_containerfs(&config.thresholds, file_systems.layout())?;
+        warn_unknown_workloads(&config, &root);
+        Ok(Host {
+            config,
+            hierarchy,
+            root,
+            file_systems,
+            cluster,
+            max_processes: self.max_processes,
+        })
+    }
+
+    fn config(&self, hierarchy: &Hierarchy) -> Result<HostConfig, Failure> {
         let flags = HostFlags {
             root: self.root.clone(),
             config: self.config.clone(),
@@ -88,29 +111,44 @@ impl HostArgs {
             reclaim: self.reclaim.reclaim.clone(),
             reclaim_timeout: self.reclaim.reclaim_timeout.clone(),
         };
-        let config = HostConfig::resolve(&flags).map_err(|e| Failure::usage(&e))?;
-        for warning in &config.warnings {
-            tracing::warn!("{warning}");
+        match self.platform {
+            Platform::Host => HostConfig::resolve(&flags),
+            Platform::Kubernetes => {
+                let found = self.root.clone().or_else(|| pods_root(hierarchy));
+                let root = found.ok_or_else(|| no_pods_root(hierarchy))?;
+                HostConfig::resolve_for_pods(&flags, root)
+            }
         }
-        let hierarchy = Hierarchy::detect().map_err(|e| Failure::runtime(&e))?;
-        guards::check(&config.additions, &hierarchy)?;
-        let root = open_root(&config, &hierarchy)?;
-        let file_systems = open_file_systems(&config)?;
-        check_containerfs(&config.thresholds, file_systems.layout())?;
-        warn_unknown_workloads(&config, &root);
-        Ok(Host {
-            config,
-            hierarchy,
-            root,
-            file_systems,
-            max_processes: self.max_processes,
-        })
+        .map_err(|e| Failure::usage(&e))
     }
+}
+
+fn no_pods_root(hierarchy: &Hierarchy) -> Failure {
+    Failure::usage(&format!(
+        "--root is missing: there is neither {mount}/kubepods nor {mount}/kubepods.slice; start the kubelet, or name the cgroup below its cgroupRoot that holds all pods",
+        mount = hierarchy.mount.display()
+    ))
 }
 
 impl Host {
     pub(super) fn watches(&self, signal: Signal) -> bool {
         watches(&self.config.thresholds, signal)
+    }
+
+    /// The connection with the API server. `state`: where unfinished records are kept.
+    pub(super) fn start_cluster(&self, state: Option<&Path>) -> Result<Option<Cluster>, Failure> {
+        let Some(config) = self.cluster.clone() else {
+            return Ok(None);
+        };
+        Cluster::start(config, state)
+            .map(Some)
+            .map_err(|error| match &error {
+                ClusterError::Kubeconfig { .. } => {
+                    Failure::usage(&format!("--kubeconfig: {error}"))
+                }
+                ClusterError::ServiceAccount(_) => Failure::usage(&error),
+                ClusterError::Client(_) | ClusterError::Io(_) => Failure::runtime(&error),
+            })
     }
 
     /// What the kernel side is to watch.
@@ -164,11 +202,13 @@ impl Host {
             .collect()
     }
 
+    /// `cluster`: of pods.
     pub(super) fn inventory(
         &self,
         scan: Scan,
         guards: GuardsAsked,
-    ) -> Result<HostInventory, Failure> {
+        cluster: Option<&Cluster>,
+    ) -> Result<NodeInventory, Failure> {
         let watched = Watched {
             file_systems: self.file_systems.clone(),
             scan,
@@ -176,10 +216,15 @@ impl Host {
             most_processes: self.max_processes,
             guards,
         };
-        HostInventory::open(
+        let (root, hierarchy) = (self.root.clone(), self.hierarchy.clone());
+        let workloads: Box<dyn Workloads + Send> = match cluster {
+            Some(cluster) => Box::new(cluster.workloads(root, hierarchy)),
+            None => Box::new(Children::of(root, hierarchy, self.config.workloads.clone())),
+        };
+        NodeInventory::open(
             self.root.clone(),
             self.hierarchy.clone(),
-            self.config.workloads.clone(),
+            workloads,
             watched,
         )
         .map_err(|e| Failure::runtime(&e))
@@ -203,7 +248,12 @@ fn watches(thresholds: &[Threshold], signal: Signal) -> bool {
         .any(|threshold| threshold.signal == signal)
 }
 
-fn open_root(config: &HostConfig, hierarchy: &Hierarchy) -> Result<CgroupDir, Failure> {
+/// A limit for all pods together is watched where there is one; for a host it is an error to ask for it in vain.
+fn open_root(
+    config: &mut HostConfig,
+    hierarchy: &Hierarchy,
+    platform: Platform,
+) -> Result<CgroupDir, Failure> {
     let path = hierarchy
         .resolve(&config.root)
         .map_err(|e| Failure::usage(&format!("--root: {e}")))?;
@@ -222,7 +272,10 @@ fn open_root(config: &HostConfig, hierarchy: &Hierarchy) -> Result<CgroupDir, Fa
                 ))
             })?
             .limit;
-        if limit.is_none() {
+        if limit.is_none() && matches!(platform, Platform::Kubernetes) {
+            let thresholds = &mut config.thresholds;
+            thresholds.retain(|t| t.signal != Signal::AllocatableMemoryAvailable);
+        } else if limit.is_none() {
             return Err(Failure::usage(&format!(
                 "--root: allocatableMemory.available needs a memory limit on {}; set one, or use memory.available for the whole node",
                 path.display()

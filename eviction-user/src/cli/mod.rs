@@ -9,6 +9,7 @@ mod explain;
 mod fs_args;
 mod guards;
 mod host_args;
+mod kube_args;
 mod metrics;
 mod place;
 mod recording;
@@ -105,7 +106,7 @@ struct Failure {
 }
 
 impl Failure {
-    fn usage(error: &impl std::fmt::Display) -> Self {
+    fn usage(error: &(impl std::fmt::Display + ?Sized)) -> Self {
         Self {
             text: error.to_string(),
             exit: Exit::Usage,

@@ -6,9 +6,11 @@ use super::recording::{self, RecordingArgs};
 use super::source::{self, BpfArgs, EventsMode, KernelSource, Source, Target};
 use super::{Exit, Failure, guards, place, stop};
 use crate::agent::{self, Agent, Lines, Privileges, Settings};
-use crate::host::{GuardsAsked, HostExecutor, HostInventory, Scan, Scanner};
+use crate::host::{CgroupExecutor, GuardsAsked, HostOwner, NodeInventory, Owner, Scan, Scanner};
+use crate::kube::NodeEvents;
+use crate::model::Action;
 use crate::policy::{Engine, EngineConfig};
-use crate::ports::{PressureSource, Started};
+use crate::ports::{Entry, PressureSource, Started};
 use crate::record::Recorder;
 use crate::record::victims::{self, KeptVictim, VictimKeeper};
 use crate::sys::cgroup::{CgroupNames, ChangeFeed};
@@ -68,7 +70,9 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     } else {
         guards::asked(&host.config.additions)
     };
-    let inventory = host.inventory(background_scan(&host, args.state.as_deref())?, guards)?;
+    let cluster = host.start_cluster(args.state.as_deref())?;
+    let scan = background_scan(&host, args.state.as_deref())?;
+    let inventory = host.inventory(scan, guards, cluster.as_ref())?;
     let engine = host.engine_config();
     let lines = Lines::new(host.thresholds());
     let places = place::all(&host);
@@ -84,7 +88,11 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         hierarchy: hierarchy.clone(),
         group: root.clone(),
     };
-    let executor = HostExecutor::new(root, hierarchy.clone(), config.reclaim.clone())
+    let owner: Box<dyn Owner + Send> = match &cluster {
+        Some(cluster) => Box::new(cluster.owner(root)),
+        None => Box::new(HostOwner::new(root)),
+    };
+    let executor = CgroupExecutor::new(owner, hierarchy.clone(), config.reclaim.clone())
         .map_err(|e| Failure::runtime(&e))?;
     let cgroups = CgroupNames::new(hierarchy);
     let output = args.output;
@@ -93,6 +101,16 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         record::print_all(&entries, output, Names { cgroups, places }, &told)
     })
     .map_err(|e| Failure::runtime(&e))?;
+    let (journal, teller) = match cluster.as_ref().filter(|_| !args.dry_run) {
+        Some(cluster) => {
+            let events = cluster.node_events();
+            let (journal, teller) = journal
+                .seen_by(move |entry| tell_node(&events, entry))
+                .map_err(|e| Failure::runtime(&e))?;
+            (journal, Some(teller))
+        }
+        None => (journal, None),
+    };
     let vitals = Arc::new(Vitals::new(clock::now()));
     let (journal, served) = match listener {
         Some(listener) => {
@@ -131,11 +149,24 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         served.end();
     }
     let _ = printer.join();
-    for thread in [writer, keeper].into_iter().flatten() {
-        // The recorder and the keeper went the same way.
+    for thread in [writer, keeper, teller].into_iter().flatten() {
+        // The recorder, the keeper and the one who tells the node's events went the same way.
         let _ = thread.join();
     }
+    if let Some(cluster) = cluster {
+        cluster.end();
+    }
     Ok(Exit::Good)
+}
+
+fn tell_node(events: &NodeEvents, entry: &Entry) {
+    if let Entry::Engine {
+        action: Action::NodeEvent(event),
+        ..
+    } = entry
+    {
+        events.tell(event);
+    }
 }
 
 /// Who was on the way out when the last process ended, and who will remember from now on.
@@ -173,8 +204,8 @@ fn background_scan(host: &Host, state: Option<&Path>) -> Result<Scan, Failure> {
 
 /// All but the source, which has more than one form.
 struct Parts {
-    inventory: HostInventory,
-    executor: HostExecutor,
+    inventory: NodeInventory,
+    executor: CgroupExecutor,
     journal: ChannelJournal,
     engine: EngineConfig,
     lines: Lines,

@@ -71,6 +71,18 @@ pub enum HostError {
         name = flag.trim_start_matches('-')
     )]
     IdlePath { flag: &'static str },
+    #[error(
+        "{0}: switches every threshold off (0% and 100% mean off) or has none for memory or PIDs: no pod would ever be evicted; set one, as in memory.available<500Mi"
+    )]
+    NothingLeftForPods(Origin),
+    #[error(
+        "{0}: not done for pods yet: leave it to the kubelet, and out of what eviction is given"
+    )]
+    NotForPods(Place),
+    #[error(
+        "{flag} has no effect with --platform kubernetes, where the API tells of the workloads: leave it out"
+    )]
+    HostOnly { flag: &'static str },
     #[error(transparent)]
     Reclaim(#[from] ReclaimError),
     #[error("--workload {text:?}: {error}")]
@@ -87,6 +99,12 @@ pub enum HostError {
 pub struct Place {
     origin: Origin,
     key: String,
+}
+
+impl Place {
+    pub(super) fn new(origin: Origin, key: String) -> Self {
+        Self { origin, key }
+    }
 }
 
 impl std::fmt::Display for Place {
@@ -148,7 +166,7 @@ impl HostConfig {
 
 /// The kubelet's defaults are mostly about what a host does not observe. Where the settings were written
 /// for host mode nobody misses them, and adding them would be refused.
-fn relevant(effective: &Effective) -> Vec<Warning> {
+pub(super) fn relevant(effective: &Effective) -> Vec<Warning> {
     let for_a_kubelet = effective.format.is_some_and(Format::is_kubelets);
     let is_noise = |warning: &Warning| match warning.kind {
         WarningKind::DroppedDefaults(_) => warning.origin.is_flag() || !for_a_kubelet,
@@ -226,10 +244,7 @@ fn refuse_or_ignore(
     if warning.origin.is_default() || (for_a_kubelet && !warning.origin.is_flag()) {
         return Ok(warning);
     }
-    let place = Place {
-        origin: warning.origin,
-        key: warning.key,
-    };
+    let place = Place::new(warning.origin, warning.key);
     Err(HostError::NoPath { flag, place })
 }
 

@@ -17,6 +17,7 @@ mod host;
 mod keys;
 mod layer;
 mod origin;
+mod pods;
 mod reclaim;
 mod section;
 #[cfg(test)]

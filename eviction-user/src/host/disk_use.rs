@@ -13,7 +13,7 @@ use std::time::Duration;
 const REST_WITH_COUNTERS: Duration = Duration::from_secs(60);
 const REST_WITHOUT: Duration = Duration::from_millis(100);
 
-pub(super) struct DiskUses {
+pub struct DiskUses {
     scanner: Option<Scanner>,
     found: ScanResult,
     /// The kernel's counters as they are, and as they were when a round began.

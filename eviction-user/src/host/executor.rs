@@ -1,7 +1,8 @@
-//! Evicts a workload of the host: asks its processes to leave, or kills the whole cgroup at once; its memory
-//! is reaped, and it is watched until it is empty.
+//! Evicts a workload: asks its processes to leave, or kills the whole cgroup at once; its memory is reaped, and
+//! it is watched until it is empty and whoever owns it is done with it.
 
 use super::kill::{self, KillMethod};
+use super::owner::Owner;
 use super::reap::Reaper;
 use super::reclaim::{ReclaimCommand, Reclaimer};
 use crate::model::{Eviction, Signal, Uid};
@@ -10,8 +11,9 @@ use crate::sys::cgroup::{CgroupDir, CgroupError, Hierarchy};
 use crate::sys::clock;
 use std::io;
 
-pub struct HostExecutor {
-    root: CgroupDir,
+/// On behalf of whoever owns the workloads.
+pub struct CgroupExecutor {
+    owner: Box<dyn Owner + Send>,
     hierarchy: Hierarchy,
     reaper: Reaper,
     /// `None`: the user gave no command.
@@ -27,14 +29,14 @@ struct Victim {
     method: Option<KillMethod>,
 }
 
-impl HostExecutor {
+impl CgroupExecutor {
     pub fn new(
-        root: CgroupDir,
+        owner: Box<dyn Owner + Send>,
         hierarchy: Hierarchy,
         reclaim: Option<ReclaimCommand>,
     ) -> io::Result<Self> {
         Ok(Self {
-            root,
+            owner,
             hierarchy,
             reaper: Reaper::start()?,
             reclaimer: reclaim.map(Reclaimer::start).transpose()?,
@@ -42,15 +44,10 @@ impl HostExecutor {
         })
     }
 
-    /// The victim's cgroup, only if it is still the very one that was ranked.
     fn group(&self, eviction: &Eviction) -> Result<CgroupDir, KillError> {
-        self.find(eviction.uid(), &eviction.pod.name)
+        self.owner
+            .group(eviction.uid(), &eviction.pod.name)
             .ok_or_else(|| KillError::Gone(eviction.uid().clone()))
-    }
-
-    fn find(&self, uid: &Uid, name: &str) -> Option<CgroupDir> {
-        let group = self.root.child(name)?;
-        (group.id().to_string() == uid.as_str()).then_some(group)
     }
 
     fn kill(&self, group: &CgroupDir) -> Result<(KillMethod, KillReport), KillError> {
@@ -73,23 +70,25 @@ impl HostExecutor {
     }
 }
 
-impl Executor for HostExecutor {
-    fn evict(&mut self, eviction: &Eviction) -> Result<KillReport, KillError> {
+impl Executor for CgroupExecutor {
+    fn evict(&mut self, id: u64, eviction: &Eviction) -> Result<KillReport, KillError> {
         let group = self.group(eviction)?;
+        self.owner.evicting(id, eviction);
         let (method, report) = self.kill(&group)?;
         self.watch(eviction.uid(), group, Some(method));
         Ok(report)
     }
 
-    fn ask_to_leave(&mut self, eviction: &Eviction) -> Result<KillReport, KillError> {
+    fn ask_to_leave(&mut self, id: u64, eviction: &Eviction) -> Result<KillReport, KillError> {
         let group = self.group(eviction)?;
+        self.owner.evicting(id, eviction);
         let asked = kill::ask_to_leave(&group).map_err(failed)?;
         self.watch(eviction.uid(), group, None);
         Ok(report("SIGTERM", asked.len()))
     }
 
     fn take_over(&mut self, uid: &Uid, name: &str, killed: bool) -> bool {
-        let Some(group) = self.find(uid, name) else {
+        let Some(group) = self.owner.group(uid, name) else {
             return false;
         };
         // How it was killed is not known: signals are never wrong.
@@ -126,11 +125,14 @@ impl Executor for HostExecutor {
         };
         if !empty {
             // cgroup.kill leaves nothing behind; one round of signals may have missed a fork.
-            if matches!(method, Some(method) if *method != KillMethod::CgroupKill)
+            if matches!(method, Some(method) if *method != KillMethod::CgroupKill || self.owner.revives())
                 && let Ok(processes) = kill::kill_again(group)
             {
                 self.reaper.release(processes);
             }
+            return Removal::Running;
+        }
+        if !self.owner.is_done_with(uid) {
             return Removal::Running;
         }
         self.victims.swap_remove(position);
@@ -171,6 +173,7 @@ fn report(method: &'static str, processes: usize) -> KillReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::HostOwner;
     use crate::sys::cgroup::Version;
 
     #[test]
@@ -185,7 +188,8 @@ mod tests {
         };
         let root = CgroupDir::open(mount.path()).unwrap();
         let group = CgroupDir::open(&victim).unwrap();
-        let mut executor = HostExecutor::new(root, hierarchy, None).unwrap();
+        let mut executor =
+            CgroupExecutor::new(Box::new(HostOwner::new(root)), hierarchy, None).unwrap();
         let uid = Uid::new("hog");
         executor.victims.push(Victim {
             uid: uid.clone(),

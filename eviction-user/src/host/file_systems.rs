@@ -163,9 +163,9 @@ fn has_moved(fs: &FileSystem) -> bool {
 
 /// Devices on which workloads' use is known by workload; each once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Devices {
-    pub(super) node: Option<u64>,
-    pub(super) layers: Option<u64>,
+pub struct Devices {
+    pub node: Option<u64>,
+    pub layers: Option<u64>,
 }
 
 fn fs_stats(read: &FileSystemUse) -> FsStats {

@@ -1,20 +1,14 @@
-//! What is to be seen on a host: the node, the watched cgroup, its child cgroups as workloads.
+//! What is to be seen on a node: its figures, those of the watched cgroup, and the workloads below.
 
 use super::disk_use::DiskUses;
 use super::file_systems::{FileSystems, Unread};
 use super::following::Following;
 use super::guard_figures::{GuardFigures, GuardsAsked};
-use super::member::{Member, Reading};
-use super::own::Untouchable;
+use super::member::Reading;
 use super::scan::{ScanResult, Scanner};
-use super::workload::WorkloadSpec;
-use crate::model::{
-    MemoryStats, Pod, Protection, Snapshot, Summary, SystemContainer, Timestamp, Uid,
-};
+use crate::model::{MemoryStats, ObservedPod, Snapshot, Summary, SystemContainer, Timestamp};
 use crate::ports::{Growth, Inventory, Look, LookError, Moved};
-use crate::sys::cgroup::{
-    CgroupDir, GroupMemoryReader, Hierarchy, node_oom_kills, oom_counts, protected_memory,
-};
+use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy, node_oom_kills, oom_counts};
 use crate::sys::clock;
 use crate::sys::filesystem::FileSystemError;
 use crate::sys::mount_table::{MountTable, MountWatch};
@@ -23,6 +17,11 @@ use crate::sys::node_tasks::NodeTasksReader;
 use crate::sys::reader::ReadError;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Finds what may be evicted below the watched cgroup, and reads what each uses.
+pub trait Workloads {
+    fn observe(&mut self, reading: Reading, uses: &DiskUses) -> Vec<ObservedPod>;
+}
 
 /// What is read beside memory.
 #[derive(Debug)]
@@ -47,11 +46,10 @@ pub enum Scan {
     Done(ScanResult),
 }
 
-pub struct HostInventory {
+pub struct NodeInventory {
     root: CgroupDir,
     hierarchy: Hierarchy,
-    specs: BTreeMap<String, WorkloadSpec>,
-    untouchable: Untouchable,
+    workloads: Box<dyn Workloads + Send>,
     node: NodeMemoryReader,
     group: GroupMemoryReader,
     tasks: Option<NodeTasksReader>,
@@ -65,15 +63,14 @@ pub struct HostInventory {
     guards: GuardFigures,
     reading: Reading,
     uses: DiskUses,
-    members: Vec<Member>,
     look: Look,
 }
 
-impl HostInventory {
+impl NodeInventory {
     pub fn open(
         root: CgroupDir,
         hierarchy: Hierarchy,
-        specs: Vec<WorkloadSpec>,
+        workloads: Box<dyn Workloads + Send>,
         mut watched: Watched,
     ) -> Result<Self, ReadError> {
         let mounts = if watched.file_systems.is_empty() {
@@ -96,19 +93,14 @@ impl HostInventory {
         Ok(Self {
             node: NodeMemoryReader::open(&hierarchy)?,
             group: GroupMemoryReader::open(&root, hierarchy.version)?,
-            untouchable: Untouchable::find(&hierarchy),
             guards: GuardFigures::open(&hierarchy, watched.guards),
-            specs: specs
-                .into_iter()
-                .map(|spec| (spec.name.clone(), spec))
-                .collect(),
+            workloads,
             look: Look {
                 taken: Timestamp::from_nanos(0),
                 summary,
                 node_excess: 0,
                 node_lead: 0,
             },
-            members: Vec::new(),
             root,
             hierarchy,
             tasks: watched.pids.then(NodeTasksReader::open).transpose()?,
@@ -129,50 +121,9 @@ impl HostInventory {
             },
         })
     }
-
-    /// Follows cgroups that came and went.
-    fn refresh(&mut self) {
-        let mut before: BTreeMap<u64, Member> =
-            self.members.drain(..).map(|m| (m.group.id(), m)).collect();
-        self.members = self
-            .root
-            .children()
-            .into_iter()
-            .map(|group| {
-                before
-                    .remove(&group.id())
-                    .unwrap_or_else(|| self.member(group))
-            })
-            .collect();
-    }
-
-    fn member(&self, group: CgroupDir) -> Member {
-        let name = group.name();
-        let spec = self.specs.get(&name);
-        let request = spec
-            .and_then(|s| s.request)
-            .unwrap_or_else(|| protected_memory(&group, self.hierarchy.version));
-        // The id makes the workload another one when its cgroup is removed and made again.
-        let uid = Uid::new(group.id().to_string());
-        let mut pod = Pod::workload(
-            uid,
-            name.clone(),
-            i64::try_from(request).unwrap_or(i64::MAX),
-        );
-        pod.priority = spec.map(|s| s.priority);
-        pod.termination_grace_secs = spec.and_then(|s| s.grace_secs);
-        pod.protection = if self.untouchable.is_in(group.path()) {
-            Some(Protection::OwnPod)
-        } else {
-            spec.filter(|s| s.protect)
-                .map(|s| Protection::Configured(format!("--workload {}:protect", s.name)))
-        };
-        let memory = GroupMemoryReader::open(&group, self.hierarchy.version).ok();
-        Member::new(group, pod, memory)
-    }
 }
 
-impl Inventory for HostInventory {
+impl Inventory for NodeInventory {
     fn look(&mut self) -> Result<&Look, LookError> {
         let now = clock::now();
         let node = self.node.read().map_err(failed)?;
@@ -252,16 +203,14 @@ impl Inventory for HostInventory {
     }
 
     fn snapshot(&mut self, growth: &Growth) -> Snapshot {
-        self.refresh();
         self.uses.update(growth);
-        let (reading, uses) = (self.reading, &self.uses);
-        let pods = self.members.iter_mut().map(|m| m.observe(reading, uses));
+        let pods = self.workloads.observe(self.reading, &self.uses);
         let mut summary = self.look.summary.clone();
         self.guards.read_into(&mut summary);
         Snapshot {
             taken: self.look.taken,
             summary,
-            pods: pods.collect(),
+            pods,
             layout: Some(self.file_systems.layout()),
         }
     }

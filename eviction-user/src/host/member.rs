@@ -21,11 +21,11 @@ pub(super) struct Member {
 
 /// What is read of each workload beside its memory.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reading {
-    pub(super) devices: Devices,
-    pub(super) processes: bool,
+pub struct Reading {
+    pub devices: Devices,
+    pub processes: bool,
     /// A workload with more processes is never chosen.
-    pub(super) most_processes: Option<u64>,
+    pub most_processes: Option<u64>,
 }
 
 impl Member {

@@ -1,5 +1,7 @@
-//! A host without Kubernetes: the workloads are the child cgroups of one given cgroup.
+//! What every node has, with Kubernetes or without: its figures, and cgroups that can be killed. Without it the workloads are
+//! the child cgroups of one given cgroup.
 
+mod children;
 mod disk_use;
 mod executor;
 mod file_systems;
@@ -10,16 +12,22 @@ pub mod kill;
 mod member;
 mod notices;
 mod own;
+mod owner;
 mod reap;
 mod reclaim;
 mod scan;
 mod workload;
 
-pub use executor::HostExecutor;
-pub use file_systems::FileSystems;
+pub use children::Children;
+pub use disk_use::DiskUses;
+pub use executor::CgroupExecutor;
+pub use file_systems::{Devices, FileSystems};
 pub use guard_figures::GuardsAsked;
-pub use inventory::{HostInventory, Scan, Watched};
+pub use inventory::{NodeInventory, Scan, Watched, Workloads};
+pub use member::Reading;
 pub use notices::Notices;
+pub use own::Untouchable;
+pub use owner::{HostOwner, Owner};
 pub use reclaim::ReclaimCommand;
 pub use scan::{ScanResult, ScanTarget, Scanner};
 pub use workload::{WorkloadSpec, WorkloadSpecError};

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 /// The cgroups of ourselves and of pid 1 in the memory hierarchy, as directories.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Untouchable(Vec<PathBuf>);
+pub struct Untouchable(Vec<PathBuf>);
 
 impl Untouchable {
-    pub(super) fn find(hierarchy: &Hierarchy) -> Self {
+    pub fn find(hierarchy: &Hierarchy) -> Self {
         let own = i32::try_from(std::process::id()).ok();
         let processes = [("self", own), ("1", Some(1))];
         let found = processes.into_iter().filter_map(|(name, pid)| {
@@ -29,7 +29,7 @@ impl Untouchable {
     }
 
     /// Killing `group` with everything below would hit one of them.
-    pub(super) fn is_in(&self, group: &Path) -> bool {
+    pub fn is_in(&self, group: &Path) -> bool {
         self.0.iter().any(|kept| kept.starts_with(group))
     }
 }

@@ -1,5 +1,20 @@
-//! What Kubernetes calls things on its nodes.
+//! Kubernetes: which pod a cgroup is, what the API says of it, and what it is told of an eviction.
 
+mod cluster;
+mod convert;
+mod follow;
+mod groups;
 mod identity;
+mod known;
+mod names;
+mod owner;
+mod record;
+mod reports;
+mod root;
 
+pub use cluster::{Cluster, ClusterConfig, ClusterError, NodeEvents, NotListed};
+pub use groups::PodGroups;
 pub use identity::PodCgroup;
+pub use names::RECORD;
+pub use owner::PodOwner;
+pub use root::pods_root;

@@ -14,7 +14,7 @@ struct Args {
     /// Cgroup directories to join first (one per hierarchy).
     #[arg(long)]
     cgroup: Vec<PathBuf>,
-    /// File of the shared progress page.
+    /// File of the shared progress page; without it nobody hears how far the load is.
     #[arg(long)]
     progress: Option<PathBuf>,
     /// Do not end when asked to.
@@ -44,7 +44,7 @@ enum Load {
     },
     /// Makes empty files at a rate a second; 0 = as fast as it goes.
     Inodes { dir: PathBuf, count: u64, rate: u64 },
-    /// Does what is told on standard input; needs no progress page.
+    /// Does what is told on standard input; has no progress page.
     Worker,
     /// Forks processes that do nothing at a rate a second; 0 = as fast as it goes.
     Fork { count: u64, rate: u64 },
@@ -59,9 +59,9 @@ fn main() -> io::Result<()> {
         // Whoever asks is heard by a flag that nobody reads.
         signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::default())?;
     }
-    let page = || {
-        let missing = || io::Error::other("--progress is missing");
-        Progress::open(args.progress.as_deref().ok_or_else(missing)?)
+    let page = || match &args.progress {
+        Some(file) => Progress::open(file),
+        None => Progress::unshared(),
     };
     let never = match args.load {
         Load::Hold { bytes } => hold(bytes, page()?.page())?,

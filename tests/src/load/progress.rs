@@ -1,6 +1,6 @@
 //! The page that a load shares with whoever watches it.
 
-use nix::sys::mman::{MapFlags, ProtFlags, mmap};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use std::fs::OpenOptions;
 use std::io;
 use std::num::NonZeroUsize;
@@ -46,6 +46,15 @@ unsafe impl Send for Progress {}
 unsafe impl Sync for Progress {}
 
 impl Progress {
+    /// Nobody watches.
+    pub fn unshared() -> io::Result<Self> {
+        let size = NonZeroUsize::new(SIZE).expect("not zero");
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a fresh private mapping that nothing else refers to; no address is forced.
+        let page = unsafe { mmap_anonymous(None, size, access, MapFlags::MAP_PRIVATE) }?;
+        Ok(Self(page.cast()))
+    }
+
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)

@@ -36,7 +36,7 @@ pub(super) const TREES: [Tree; 2] = [
             layer("sys", &["model", "ports"]),
             layer("host", &["model", "ports", "sys"]),
             layer("bpf", &["model", "ports", "sys", "ebpf"]),
-            layer("kube", &["model", "ports", "sys", "host::kill"]),
+            layer("kube", &["model", "ports", "sys", "host"]),
             layer("cri", &["model", "ports", "sys"]),
             // `policy`: its data types only, which a path cannot tell from its functions.
             layer("record", &["model", "ports", "policy", "sys"]),

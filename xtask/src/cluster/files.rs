@@ -9,14 +9,13 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::Cluster;
+use super::images::PAUSE;
 use super::parts::Parts;
 
 /// Only root may read what is a key.
 const SECRET: u32 = 0o600;
 
 pub const NODE: &str = "node1";
-/// Images of the tests, not of any registry.
-pub(super) const PAUSE_IMAGE: &str = "localhost/pause:1";
 
 /// Who may talk to the API server by a token of the list that it is given.
 #[derive(Clone, Copy)]
@@ -74,6 +73,13 @@ pub(super) fn write_all(cluster: &Cluster, parts: &Parts) -> Result<()> {
         0o644,
         &containerd_config(folder, &runc),
     )
+}
+
+pub(super) fn write_kubeconfig(cluster: &Cluster, name: &str, token: &str) -> Result<PathBuf> {
+    let path = cluster.folder.join(format!("{name}.kubeconfig"));
+    let config = kubeconfig(cluster.network.address, token);
+    write(&path, SECRET, &serde_json::to_string_pretty(&config)?)?;
+    Ok(path)
 }
 
 fn write(path: &Path, mode: u32, text: &str) -> Result<()> {
@@ -157,7 +163,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
     bin_dirs = ["{folder}/cni/bin"]
     conf_dir = "{folder}/cni/net.d"
 [plugins."io.containerd.cri.v1.images".pinned_images]
-  sandbox = "{PAUSE_IMAGE}"
+  sandbox = "{PAUSE}"
 "#
     )
 }

@@ -61,6 +61,32 @@ impl Groups {
             .collect()
     }
 
+    /// In the hierarchy of memory.
+    pub(super) fn memory(&self) -> Result<&Path> {
+        let has_it = |place: &&PathBuf| {
+            // By the names of cgroup v1 and v2.
+            ["memory.usage_in_bytes", "memory.current"]
+                .iter()
+                .any(|file| place.join(file).is_file())
+        };
+        let found = self.places.iter().find(has_it);
+        found
+            .map(PathBuf::as_path)
+            .context("the cluster's cgroup has no memory controller")
+    }
+
+    /// The id of a component's process.
+    pub(super) fn process(&self, program: &str) -> Result<i32> {
+        let system = self.places.first().map(|place| place.join("system"));
+        let of = |pid: &i32| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+            // The kernel keeps 15 letters of it.
+            name.is_ok_and(|name| program.starts_with(name.trim()))
+        };
+        let found = system.and_then(|system| processes(&system).into_iter().find(of));
+        found.with_context(|| format!("{program} does not run"))
+    }
+
     /// Ends everything in it, and removes it.
     pub(super) fn remove(&self) -> Result<()> {
         let clock = Stopwatch::start();

@@ -4,6 +4,7 @@
 mod components;
 mod files;
 mod groups;
+mod images;
 mod network;
 mod parts;
 
@@ -26,6 +27,7 @@ use components::Component;
 use groups::Groups;
 
 pub use files::NODE;
+pub use images::LOAD;
 pub use network::{Network, check_name};
 pub use parts::Parts;
 
@@ -74,8 +76,14 @@ impl Cluster {
             .with_context(|| format!("{} is damaged: take the cluster down", path.display()))
     }
 
-    /// Starts everything and waits until the node is ready. What has been started is taken down again if that fails.
-    pub fn up(workspace: &Workspace, name: &str, kubelet: BTreeMap<String, Value>) -> Result<Self> {
+    /// Starts everything and waits until the node is ready. What has been started is taken down again if that fails. `load`: the
+    /// static `eviction-load`, which the pods run.
+    pub fn up(
+        workspace: &Workspace,
+        name: &str,
+        load: &Path,
+        kubelet: BTreeMap<String, Value>,
+    ) -> Result<Self> {
         check_name(name)?;
         setup::ensure(workspace, Scope::Build)?;
         let parts = Parts::build(workspace)?;
@@ -96,7 +104,7 @@ impl Cluster {
             network,
             kubelet,
         };
-        match cluster.start(&parts) {
+        match cluster.start(workspace, &parts, load) {
             Ok(()) => Ok(cluster),
             Err(error) => {
                 cluster.down()?;
@@ -105,7 +113,7 @@ impl Cluster {
         }
     }
 
-    fn start(&self, parts: &Parts) -> Result<()> {
+    fn start(&self, workspace: &Workspace, parts: &Parts, load: &Path) -> Result<()> {
         let state = serde_json::to_string_pretty(self)?;
         std::fs::write(self.folder.join(STATE), state)?;
         self.groups()?.make()?;
@@ -131,6 +139,7 @@ impl Cluster {
         running.until(self, "containerd answers", || {
             self.run(parts, "ctr", &["version"]).is_ok()
         })?;
+        images::import(workspace, self, parts, load)?;
         running.start(Component::kubelet(self), self, parts)?;
         let ready = "jsonpath={.status.conditions[?(@.type=='Ready')].status}";
         running.until(self, "the node is ready", || {
@@ -142,6 +151,29 @@ impl Cluster {
     /// What `kubectl` prints, as administrator.
     pub fn kubectl(&self, parts: &Parts, arguments: &[&str]) -> Result<String> {
         self.run(parts, "kubectl", arguments)
+    }
+
+    /// Creates or changes what a manifest says.
+    pub fn apply(&self, parts: &Parts, manifest: &Value) -> Result<()> {
+        let path = self.folder.join("applied.json");
+        std::fs::write(&path, manifest.to_string())?;
+        let path = path.to_str().context("the folder's name is not UTF-8")?;
+        self.kubectl(parts, &["apply", "-f", path]).map(drop)
+    }
+
+    /// A file for clients that come with this token.
+    pub fn write_kubeconfig(&self, name: &str, token: &str) -> Result<PathBuf> {
+        files::write_kubeconfig(self, name, token)
+    }
+
+    /// The process id of a component.
+    pub fn process(&self, program: &str) -> Result<i32> {
+        self.groups()?.process(program)
+    }
+
+    /// The cgroup that holds all pods, in the hierarchy of memory.
+    pub fn pods_group(&self) -> Result<PathBuf> {
+        Ok(self.groups()?.memory()?.join("kubepods"))
     }
 
     /// What one of the cluster's programs prints, run inside of it.

@@ -18,6 +18,10 @@ pub(super) fn host(workspace: &Workspace, filter: &[String]) -> Result<Tally> {
     run(workspace, "host", filter, true)
 }
 
+pub(super) fn cluster(workspace: &Workspace, filter: &[String]) -> Result<Tally> {
+    run(workspace, "cluster", filter, true)
+}
+
 pub(super) fn vm(workspace: &Workspace, filter: &[String]) -> Result<Tally> {
     setup::ensure(workspace, Scope::Guests)?;
     run(workspace, "vm", filter, true)

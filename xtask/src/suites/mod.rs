@@ -27,7 +27,7 @@ pub struct Suite {
 }
 
 /// In the order they run: what fails soonest first.
-pub const SUITES: [Suite; 5] = [
+pub const SUITES: [Suite; 6] = [
     Suite {
         name: "check",
         about: "formatting, lints, layers, sizes",
@@ -47,6 +47,11 @@ pub const SUITES: [Suite; 5] = [
         name: "host",
         about: "the built program on this machine",
         run: cases::host,
+    },
+    Suite {
+        name: "cluster",
+        about: "the built program beside a real kubelet",
+        run: cases::cluster,
     },
     Suite {
         name: "vm",

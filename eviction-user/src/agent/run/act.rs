@@ -101,8 +101,8 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         // The kill goes first; the record of the decision carries the time it was made at.
         let outcome = match grace {
             _ if dry_run => None,
-            None => Some(self.executor.evict(&eviction)),
-            Some(_) => Some(self.executor.ask_to_leave(&eviction)),
+            None => Some(self.executor.evict(id, &eviction)),
+            Some(_) => Some(self.executor.ask_to_leave(id, &eviction)),
         };
         let processes = dry_run
             .then(|| self.executor.processes(&eviction))

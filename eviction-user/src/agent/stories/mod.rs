@@ -258,7 +258,7 @@ impl Inventory for FakeInventory {
 }
 
 impl Executor for Shared {
-    fn evict(&mut self, eviction: &Eviction) -> Result<KillReport, KillError> {
+    fn evict(&mut self, _id: u64, eviction: &Eviction) -> Result<KillReport, KillError> {
         let mut node = self.0.borrow_mut();
         let name = eviction.pod.name.as_str();
         if node.unkillable.contains(&name) {
@@ -268,7 +268,7 @@ impl Executor for Shared {
         Ok(report())
     }
 
-    fn ask_to_leave(&mut self, eviction: &Eviction) -> Result<KillReport, KillError> {
+    fn ask_to_leave(&mut self, _id: u64, eviction: &Eviction) -> Result<KillReport, KillError> {
         let mut node = self.0.borrow_mut();
         node.asked.push(eviction.pod.name.clone());
         Ok(report())

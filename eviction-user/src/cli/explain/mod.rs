@@ -16,6 +16,7 @@ use crate::ports::{Growth, Inventory};
 use crate::telemetry::record::Output;
 use clap::Args;
 use report::Report;
+use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub(super) struct ExplainArgs {
@@ -29,7 +30,13 @@ pub(super) struct ExplainArgs {
 pub(super) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     let host = args.host.open()?;
     let scan = Scan::Done(Scanner::once(&host.scan_targets()));
-    let mut inventory = host.inventory(scan, GuardsAsked::ALL)?;
+    let cluster = host.start_cluster(None)?;
+    if let Some(cluster) = &cluster {
+        cluster
+            .wait_until_listed(LISTING)
+            .map_err(|e| Failure::runtime(&e))?;
+    }
+    let mut inventory = host.inventory(scan, GuardsAsked::ALL, cluster.as_ref())?;
     inventory.look().map_err(|e| Failure::runtime(&e))?;
     // The kernel's counters run only while `eviction run` does.
     let snapshot = inventory.snapshot(&Growth::default());
@@ -47,6 +54,9 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     }
     Ok(Exit::Good)
 }
+
+/// How long the API server may take to tell of this node's pods.
+const LISTING: Duration = Duration::from_secs(10);
 
 /// What could not be found out here, and what would help.
 fn missing(host: &Host, snapshot: &Snapshot) -> Vec<String> {

@@ -7,9 +7,10 @@ use super::families::{
 };
 use super::pairs::pairs_in_use;
 use crate::model::{Action, Condition, Eviction, EvictionCause, Signal, Timestamp};
-use crate::ports::{Coverage, Entry, Moved, MovedSignal, ReclaimEnd, ReclaimReport, Wake};
+use crate::ports::{
+    Coverage, Entry, Moved, MovedSignal, ReclaimEnd, ReclaimReport, Wake, record_id,
+};
 use crate::sys::clock;
-use crate::telemetry::record::record_id;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -239,7 +239,7 @@ fn an_eviction_is_counted_by_its_signal_and_timed_from_its_event() {
         "the signal was read before the look as a whole was done"
     );
     let kills = told.lines("eviction_kill_seconds_bucket");
-    let id = crate::telemetry::record::record_id(1);
+    let id = crate::ports::record_id(1);
     let wanted = format!(
         r#"eviction_kill_seconds_bucket{{le="0.0005",since="event"}} 1 # {{record_id="{id}"}} 0.0004 "#
     );

@@ -1,8 +1,8 @@
 //! Records for programs. All records of one eviction carry the same id.
 
-use super::{Names, event_to, micros, millis, record_id, request, state_kind, wall_clock, why_not};
+use super::{Names, event_to, micros, millis, request, state_kind, wall_clock, why_not};
 use crate::model::{Action, EvictionCause, Outcome, Ranking, Signal, Timestamp, Uid};
-use crate::ports::{Entry, KillReport, LadderStep};
+use crate::ports::{Entry, KillReport, LadderStep, record_id};
 use crate::sys::clock;
 use crate::telemetry::disk_rows::DiskRow;
 use serde_json::{Value, json};
@@ -80,6 +80,9 @@ pub(super) fn object(entry: &Entry, names: &mut Names) -> Value {
                 record["capacity"] = json!(observed.map(|o| o.capacity));
                 record["place"] = json!(names.places.get(&threshold.signal));
                 record["ranking"] = ranking_json(ranking, *decided);
+            }
+            if !eviction.pod.namespace.is_empty() {
+                record["namespace"] = json!(eviction.pod.namespace);
             }
             record
         }

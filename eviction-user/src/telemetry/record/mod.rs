@@ -102,11 +102,6 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The id that all records of one eviction share, unique on this host until it reboots many times.
-pub fn record_id(number: u64) -> String {
-    format!("{}-{number}", std::process::id())
-}
-
 /// The name of a record about the node's state.
 fn state_kind(action: &Action) -> &'static str {
     match action {

@@ -1,10 +1,8 @@
 //! Records for people, who read them at 3 a.m.
 
-use super::{
-    Names, event_to, listed, micros, millis, record_id, request, state_kind, wall_clock, why_not,
-};
+use super::{Names, event_to, listed, micros, millis, request, state_kind, wall_clock, why_not};
 use crate::model::{Action, Candidate, Eviction, EvictionCause, Resource, Signal, Timestamp};
-use crate::ports::{Entry, Freed, OomMismatch, PressureEvent, ReclaimReport};
+use crate::ports::{Entry, Freed, OomMismatch, PressureEvent, ReclaimReport, record_id};
 use crate::sys::cgroup::NODE;
 use crate::sys::clock;
 use crate::telemetry::disk_rows::DiskRow;

@@ -1,0 +1,160 @@
+//! What the API says of a pod, as far as it matters here. Pure.
+
+use super::convert;
+use super::names::RECORD;
+use crate::model::{Pod, annotation};
+use k8s_openapi::api::core::v1 as api;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Under which the kubelet names the cgroup of a static pod (`pkg/kubelet/types/pod_update.go`).
+const CONFIG_HASH: &str = "kubernetes.io/config.hash";
+
+#[derive(Debug, Clone)]
+pub(super) struct KnownPod {
+    pub(super) pod: Arc<Pod>,
+    /// Names of its containers, by the runtime's id.
+    pub(super) containers: BTreeMap<String, String>,
+    /// `Failed` or `Succeeded`.
+    pub(super) has_ended: bool,
+    /// No container is said to run.
+    pub(super) stands_still: bool,
+    /// The record that it was last evicted under.
+    pub(super) record: Option<String>,
+}
+
+impl KnownPod {
+    pub(super) fn of(from: &api::Pod) -> Self {
+        let pod = convert::pod(from);
+        let status = from.status.clone().unwrap_or_default();
+        let lists = [
+            status.container_statuses,
+            status.init_container_statuses,
+            status.ephemeral_container_statuses,
+        ];
+        let containers: Vec<_> = lists.into_iter().flatten().flatten().collect();
+        let runs = |container: &api::ContainerStatus| {
+            container
+                .state
+                .as_ref()
+                .is_some_and(|s| s.running.is_some())
+        };
+        Self {
+            record: pod.annotations.get(RECORD).cloned(),
+            has_ended: matches!(status.phase.as_deref(), Some("Failed" | "Succeeded")),
+            stands_still: !containers.iter().any(runs),
+            containers: containers
+                .into_iter()
+                .filter_map(|container| {
+                    // RUNTIME://ID
+                    let id = container.container_id?;
+                    let (_, id) = id.split_once("://")?;
+                    Some((id.to_owned(), container.name))
+                })
+                .collect(),
+            pod: Arc::new(pod),
+        }
+    }
+
+    /// The uid in the name of its cgroup.
+    pub(super) fn cgroup_uid(&self) -> &str {
+        let annotations = &self.pod.annotations;
+        let hash = annotations
+            .get(annotation::CONFIG_MIRROR)
+            .and_then(|_| annotations.get(CONFIG_HASH));
+        hash.map_or(self.pod.uid.as_str(), String::as_str)
+    }
+
+    /// The kubelet has ended it, and says so.
+    pub(super) fn is_torn_down(&self) -> bool {
+        self.has_ended && self.stands_still
+    }
+}
+
+/// The pods of this node, by the uid in the names of their cgroups.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Listed {
+    /// They have been listed once, and are followed since.
+    pub(super) is_complete: bool,
+    pub(super) pods: BTreeMap<String, Arc<KnownPod>>,
+}
+
+impl Listed {
+    pub(super) fn put(&mut self, pod: &api::Pod) {
+        let known = KnownPod::of(pod);
+        self.pods
+            .insert(known.cgroup_uid().to_owned(), Arc::new(known));
+    }
+
+    pub(super) fn remove(&mut self, pod: &api::Pod) {
+        let known = KnownPod::of(pod);
+        // A static pod that was made anew has the same hash and another uid.
+        if self.get(known.cgroup_uid()).map(|p| &p.pod.uid) == Some(&known.pod.uid) {
+            self.pods.remove(known.cgroup_uid());
+        }
+    }
+
+    pub(super) fn get(&self, cgroup_uid: &str) -> Option<&Arc<KnownPod>> {
+        self.pods.get(cgroup_uid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn api(value: Value) -> api::Pod {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn status(phase: &str, state: &Value) -> Value {
+        json!({"phase": phase, "containerStatuses": [{
+            "name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+            "containerID": "containerd://5f2a", "state": state,
+        }]})
+    }
+
+    #[test]
+    fn a_pod_is_torn_down_when_it_has_ended_and_nothing_is_said_to_run() {
+        let running = json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}});
+        let terminated = json!({"terminated": {"exitCode": 137}});
+        for (phase, state, expected) in [
+            ("Running", &running, false),
+            // Our own patch, which the kubelet has not answered yet.
+            ("Failed", &running, false),
+            ("Failed", &terminated, true),
+            ("Running", &terminated, false),
+            ("Succeeded", &terminated, true),
+        ] {
+            let pod = api(json!({"metadata": {"uid": "u"}, "status": status(phase, state)}));
+            let known = KnownPod::of(&pod);
+            assert_eq!(known.is_torn_down(), expected, "{phase} {state}");
+            assert_eq!(known.containers["5f2a"], "c");
+        }
+    }
+
+    #[test]
+    fn a_static_pod_goes_by_its_hash_and_its_successor_is_not_removed_with_it() {
+        let mirror = |uid: &str| {
+            api(json!({"metadata": {"uid": uid, "annotations": {
+                "kubernetes.io/config.hash": "ba1c", "kubernetes.io/config.mirror": "ba1c",
+            }}}))
+        };
+        let mut listed = Listed::default();
+        listed.put(&mirror("old"));
+        listed.put(&mirror("new"));
+        listed.remove(&mirror("old"));
+        assert_eq!(listed.get("ba1c").unwrap().pod.uid.as_str(), "new");
+        listed.remove(&mirror("new"));
+        assert!(listed.get("ba1c").is_none());
+        let copied = api(json!({"metadata": {"uid": "u", "annotations": {
+            "kubernetes.io/config.hash": "ba1c",
+        }}}));
+        assert_eq!(
+            KnownPod::of(&copied).cgroup_uid(),
+            "u",
+            "the API's own pods keep their uid"
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! What the API is told of an eviction, and what of it is kept over a restart.
+
+use super::names::RECORD;
+use crate::model::Eviction;
+use crate::ports::record_id;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) id: String,
+    pub(super) uid: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    generation: i64,
+    pub(super) message: String,
+    /// Whether the pod gets the `DisruptionTarget` condition.
+    disruption: bool,
+    decided: SystemTime,
+}
+
+impl Record {
+    pub(super) fn of(id: u64, eviction: &Eviction) -> Self {
+        let pod = &eviction.pod;
+        Self {
+            id: record_id(id),
+            uid: pod.uid.to_string(),
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            generation: pod.generation,
+            message: eviction.message.clone(),
+            disruption: eviction.disruption_condition,
+            decided: SystemTime::now(),
+        }
+    }
+
+    /// For a strategic merge into the pod's status, which merges conditions by their type. A pod of another uid refuses it. `round`
+    /// changes the annotation: the kubelet hears of the same patch again only if it does.
+    pub(super) fn patch(&self, round: u32) -> Value {
+        let mark = match round {
+            0 => self.id.clone(),
+            again => format!("{}.{again}", self.id),
+        };
+        let mut status = json!({
+            "phase": "Failed",
+            "reason": "Evicted",
+            "message": self.message,
+        });
+        if self.disruption {
+            status["conditions"] = json!([{
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "TerminationByKubelet",
+                "message": self.message,
+                "observedGeneration": self.generation,
+                "lastTransitionTime": humantime::format_rfc3339_seconds(self.decided).to_string(),
+            }]);
+        }
+        json!({
+            "metadata": {"uid": self.uid, "annotations": {RECORD: mark}},
+            "status": status,
+        })
+    }
+
+    /// Was this annotation written by one of the patches?
+    pub(super) fn wrote(&self, annotation: &str) -> bool {
+        let rest = annotation.strip_prefix(&self.id);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
+}
+
+/// The records that have been begun, a file each. Without a folder nothing is kept.
+#[derive(Debug, Clone)]
+pub(super) struct Kept(Option<PathBuf>);
+
+impl Kept {
+    pub(super) fn below(state: Option<&Path>) -> io::Result<Self> {
+        let folder = state.map(|state| state.join("records"));
+        if let Some(folder) = &folder {
+            std::fs::create_dir_all(folder)?;
+        }
+        Ok(Self(folder))
+    }
+
+    /// Those that an earlier process has left; what makes no sense is passed over.
+    pub(super) fn read(&self) -> Vec<Record> {
+        let Some(folder) = &self.0 else {
+            return Vec::new();
+        };
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        files
+            .filter(|file| file.path().extension().is_some_and(|end| end == "json"))
+            .filter_map(|file| serde_json::from_slice(&std::fs::read(file.path()).ok()?).ok())
+            .collect()
+    }
+
+    /// The file is there as a whole or not at all.
+    pub(super) fn put(&self, record: &Record) -> io::Result<()> {
+        let Some(path) = self.path(record) else {
+            return Ok(());
+        };
+        let next = path.with_extension("next");
+        std::fs::write(&next, serde_json::to_vec(record)?)?;
+        std::fs::rename(next, path)
+    }
+
+    pub(super) fn remove(&self, record: &Record) {
+        if let Some(path) = self.path(record) {
+            // It is there unless somebody else has removed it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    fn path(&self, record: &Record) -> Option<PathBuf> {
+        // A uid is a UUID or digits: no separators.
+        Some(self.0.as_ref()?.join(format!("{}.json", record.uid)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Record {
+        Record {
+            id: "7-1".into(),
+            uid: "7c1b".into(),
+            namespace: "shop".into(),
+            name: "web-0".into(),
+            generation: 3,
+            message: "The node was low on resource: memory. ".into(),
+            disruption: true,
+            decided: SystemTime::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn the_patch_is_the_kubelets_status_with_our_annotation_for_this_very_pod() {
+        let expected = json!({
+            "metadata": {"uid": "7c1b", "annotations": {"eviction.dev/record": "7-1"}},
+            "status": {
+                "phase": "Failed",
+                "reason": "Evicted",
+                "message": "The node was low on resource: memory. ",
+                "conditions": [{
+                    "type": "DisruptionTarget",
+                    "status": "True",
+                    "reason": "TerminationByKubelet",
+                    "message": "The node was low on resource: memory. ",
+                    "observedGeneration": 3,
+                    "lastTransitionTime": "1970-01-01T00:00:00Z",
+                }],
+            },
+        });
+        assert_eq!(record().patch(0), expected);
+        let storage = Record {
+            disruption: false,
+            ..record()
+        };
+        assert_eq!(storage.patch(0)["status"]["conditions"], Value::Null);
+    }
+
+    #[test]
+    fn each_round_changes_the_annotation_and_all_are_known_again() {
+        let record = record();
+        let again = record.patch(2);
+        let mark = again["metadata"]["annotations"][RECORD].as_str().unwrap();
+        assert_eq!(mark, "7-1.2");
+        assert!(record.wrote("7-1") && record.wrote(mark));
+        assert!(!record.wrote("7-12") && !record.wrote("8-1"));
+    }
+
+    #[test]
+    fn what_was_begun_is_found_by_the_next_process() {
+        let state = tempfile::tempdir().unwrap();
+        let kept = Kept::below(Some(state.path())).unwrap();
+        kept.put(&record()).unwrap();
+        std::fs::write(state.path().join("records/x.json"), "nonsense").unwrap();
+        let next = Kept::below(Some(state.path())).unwrap();
+        assert_eq!(next.read(), [record()]);
+        next.remove(&record());
+        assert_eq!(next.read(), []);
+        assert_eq!(Kept::below(None).unwrap().read(), []);
+    }
+}

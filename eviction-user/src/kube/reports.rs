@@ -1,0 +1,232 @@
+//! Writes to the API what was decided, off the fast path, and follows each victim until its kubelet has torn it down.
+
+use super::known::Listed;
+use super::names::REPORTER;
+use super::record::{Kept, Record};
+use crate::model::NodeEvent;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use kube::api::{Patch, PatchParams};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::runtime::watcher::DefaultBackoff;
+use kube::{Api, Client};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// No answer within this is a failure, to be tried again.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A status that was put back may be on its way to be ours again (measured: 90 ms).
+const RELAPSE: Duration = Duration::from_millis(500);
+/// What is still to be written when the process is told to stop.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+/// Longest note of an event that the API takes, in bytes.
+const NOTE: usize = 1024;
+
+#[derive(Debug)]
+pub(super) enum Report {
+    Evicted(Record),
+    Node(NodeEvent),
+}
+
+/// What each report needs.
+#[derive(Clone)]
+pub(super) struct Desk {
+    client: Client,
+    node: String,
+    listed: watch::Receiver<Arc<Listed>>,
+    kept: Kept,
+    recorder: Recorder,
+}
+
+/// How far a record is.
+#[derive(Debug, PartialEq, Eq)]
+enum Written {
+    Yes,
+    /// The pod is gone, or another one has its name: nothing is left to be told.
+    Needless,
+}
+
+impl Desk {
+    pub(super) fn new(
+        client: Client,
+        node: String,
+        listed: watch::Receiver<Arc<Listed>>,
+        kept: Kept,
+    ) -> Self {
+        let reporter = Reporter {
+            controller: REPORTER.to_owned(),
+            instance: Some(node.clone()),
+        };
+        Self {
+            recorder: Recorder::new(client.clone(), reporter),
+            client,
+            node,
+            listed,
+            kept,
+        }
+    }
+
+    /// Until nobody can send any more. What an earlier process has begun comes first.
+    pub(super) async fn serve(self, mut reports: mpsc::UnboundedReceiver<Report>) {
+        let mut works = JoinSet::new();
+        for record in self.kept.read() {
+            tracing::info!(
+                record = record.id,
+                pod = record.name,
+                "an eviction that an earlier process began is written to its end"
+            );
+            works.spawn(self.clone().see_through(record));
+        }
+        loop {
+            tokio::select! {
+                report = reports.recv() => match report {
+                    Some(Report::Evicted(record)) => {
+                        works.spawn(self.clone().see_through(record));
+                    }
+                    Some(Report::Node(event)) => {
+                        works.spawn(self.clone().tell_node(event));
+                    }
+                    None => break,
+                },
+                Some(_) = works.join_next() => {}
+            }
+        }
+        // What is not done by then is in the files.
+        let _ = timeout(LAST_WORDS, async {
+            while works.join_next().await.is_some() {}
+        })
+        .await;
+    }
+
+    async fn see_through(mut self, record: Record) {
+        if let Err(error) = self.kept.put(&record) {
+            tracing::warn!(
+                record = record.id,
+                "a restart will not know of this record: {error}"
+            );
+        }
+        let mut round = 0;
+        let mut told = false;
+        loop {
+            if self.write(&record, round).await == Written::Needless {
+                break;
+            }
+            if !std::mem::replace(&mut told, true) {
+                self.tell_pod(&record).await;
+            }
+            if self.is_torn_down(&record).await {
+                break;
+            }
+            round += 1;
+            tracing::warn!(
+                record = record.id,
+                pod = record.name,
+                namespace = record.namespace,
+                "the pod's status was put back: written again"
+            );
+        }
+        self.kept.remove(&record);
+    }
+
+    /// Tries until the API server has answered.
+    async fn write(&self, record: &Record, round: u32) -> Written {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &record.namespace);
+        let patch = Patch::Strategic(record.patch(round));
+        let mut delays = DefaultBackoff::default();
+        let mut has_failed = false;
+        loop {
+            let parameters = PatchParams::default();
+            let sent = pods.patch_status(&record.name, &parameters, &patch);
+            let error = match timeout(PATIENCE, sent).await {
+                Ok(Ok(_)) => return Written::Yes,
+                // Gone; or its uid is another one, which is immutable (measured with Kubernetes 1.36).
+                Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 422) => {
+                    return Written::Needless;
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
+            };
+            if !std::mem::replace(&mut has_failed, true) {
+                tracing::warn!(
+                    record = record.id,
+                    pod = record.name,
+                    namespace = record.namespace,
+                    "the eviction is not on record yet, it is tried again: {error}"
+                );
+            }
+            sleep(delays.next().unwrap_or(PATIENCE)).await;
+        }
+    }
+
+    /// Waits until the kubelet has ended the pod or it is gone; `false`: its status is another one again.
+    async fn is_torn_down(&mut self, record: &Record) -> bool {
+        loop {
+            let listed = Arc::clone(&self.listed.borrow_and_update());
+            let Some(known) = listed.get(&record.uid) else {
+                if listed.is_complete || self.listed.changed().await.is_err() {
+                    return true;
+                }
+                continue;
+            };
+            if known.is_torn_down() {
+                return true;
+            }
+            let ours = known.record.as_deref().is_some_and(|by| record.wrote(by));
+            let was_put_back = ours && !known.has_ended;
+            if was_put_back {
+                if timeout(RELAPSE, self.listed.changed()).await.is_err() {
+                    return false;
+                }
+            } else if self.listed.changed().await.is_err() {
+                return true;
+            }
+        }
+    }
+
+    async fn tell_pod(&self, record: &Record) {
+        let pod = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Pod".to_owned()),
+            namespace: Some(record.namespace.clone()),
+            name: Some(record.name.clone()),
+            uid: Some(record.uid.clone()),
+            ..ObjectReference::default()
+        };
+        let note = format!("{} [record {}]", record.message.trim_end(), record.id);
+        self.publish(&pod, "Evicted", note).await;
+    }
+
+    async fn tell_node(self, event: NodeEvent) {
+        let node = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Node".to_owned()),
+            name: Some(self.node.clone()),
+            // As the kubelet does: by this `kubectl describe node` finds it.
+            uid: Some(self.node.clone()),
+            ..ObjectReference::default()
+        };
+        self.publish(&node, event.reason, event.message).await;
+    }
+
+    async fn publish(&self, about: &ObjectReference, reason: &str, mut note: String) {
+        note.truncate(note.floor_char_boundary(NOTE));
+        let event = Event {
+            type_: EventType::Warning,
+            reason: reason.to_owned(),
+            note: Some(note),
+            action: "Evicting".to_owned(),
+            secondary: None,
+        };
+        let failure = match timeout(PATIENCE, self.recorder.publish(&event, about)).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
+        };
+        tracing::warn!(
+            about = about.name,
+            "the event {reason} could not be written: {failure}"
+        );
+    }
+}

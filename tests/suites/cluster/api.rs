@@ -1,0 +1,93 @@
+//! What the API says of pods, and what it must say of an evicted one.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::node::Node;
+
+const RECORD: &str = "/metadata/annotations/eviction.dev~1record";
+
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or("")
+}
+
+pub(crate) fn phase(pod: &Value) -> &str {
+    text(pod, "/status/phase")
+}
+
+pub(crate) fn record(pod: &Value) -> &str {
+    text(pod, RECORD)
+}
+
+impl Node {
+    pub(crate) fn apply(&self, manifest: &Value) -> Result<()> {
+        self.cluster.apply(&self.parts, manifest)
+    }
+
+    pub(crate) fn pod(&self, namespace: &str, name: &str) -> Result<Value> {
+        self.get(&["pod", name, "--namespace", namespace])
+    }
+
+    pub(crate) fn until_running(&self, namespace: &str, name: &str) -> Result<Value> {
+        self.until(&format!("{name} runs"), 60, |node| {
+            let pod = node.pod(namespace, name)?;
+            Ok((phase(&pod) == "Running").then_some(pod))
+        })
+    }
+
+    /// Evicted, on record, and torn down by the kubelet.
+    pub(crate) fn until_evicted(&self, namespace: &str, name: &str) -> Result<Value> {
+        let pod = self.until(&format!("{name} is torn down"), 60, |node| {
+            let pod = node.pod(namespace, name)?;
+            let stopped = pod.pointer("/status/containerStatuses/0/state/terminated");
+            Ok((phase(&pod) == "Failed" && stopped.is_some()).then_some(pod))
+        })?;
+        check_evicted(&pod)?;
+        Ok(pod)
+    }
+
+    /// The events about an object of this name, by reason.
+    pub(crate) fn events(&self, namespace: &str, name: &str, reason: &str) -> Result<Vec<Value>> {
+        let fields = format!("involvedObject.name={name},reason={reason}");
+        let found = self.get(&[
+            "events",
+            "--namespace",
+            namespace,
+            "--field-selector",
+            &fields,
+        ])?;
+        Ok(found["items"].as_array().cloned().unwrap_or_default())
+    }
+}
+
+/// What every eviction leaves on a pod. Its reason and message the kubelet may drop, rarely (`kubernetes-facts.md`: 1 of 85).
+pub(crate) fn check_evicted(pod: &Value) -> Result<()> {
+    let name = text(pod, "/metadata/name");
+    ensure!(!record(pod).is_empty(), "{name} has no record's id: {pod}");
+    ensure!(phase(pod) == "Failed", "{name} is {}", phase(pod));
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    let mut conditions = conditions.into_iter().flatten();
+    let disrupted = conditions.find(|c| c["type"] == "DisruptionTarget");
+    let disrupted = disrupted.with_context(|| format!("{name} has no DisruptionTarget: {pod}"))?;
+    ensure!(disrupted["status"] == "True", "{disrupted}");
+    ensure!(disrupted["reason"] == "TerminationByKubelet", "{disrupted}");
+    let message = text(disrupted, "/message");
+    ensure!(
+        message.starts_with("The node was low on resource: memory. Threshold quantity: 400Mi"),
+        "{message}"
+    );
+    ensure!(
+        message.contains("Container c was using ")
+            && message.contains(", request is 16Mi, has larger consumption of memory. "),
+        "{message}"
+    );
+    let restarts = pod.pointer("/status/containerStatuses/0/restartCount");
+    ensure!(
+        restarts.and_then(Value::as_u64) == Some(0),
+        "{name} was restarted: {restarts:?}"
+    );
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! The API server away, and the program killed, in the middle of an eviction.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use eviction_tests::load::now_ns;
+use eviction_tests::scenario::{Record, wait_until};
+use eviction_tests::suite::Case;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::api::{phase, record};
+use crate::node::{self, Node};
+use crate::pods::Wish;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new(
+            "API server away: killed all the same, on record when it is back",
+            || node::with(|node| without_api(node, false)),
+        ),
+        Case::new(
+            "killed itself before it is on record: the next process sees to it",
+            || node::with(|node| without_api(node, true)),
+        ),
+    ]
+}
+
+/// Bytes; half of the way to the line.
+const HALF: u64 = 512 << 20;
+
+/// Halts the API server as long as it lives.
+struct Halted(Pid);
+
+impl Halted {
+    fn api_server(node: &Node) -> Result<Self> {
+        let pid = Pid::from_raw(node.cluster.process("kube-apiserver")?);
+        kill(pid, Signal::SIGSTOP)?;
+        Ok(Self(pid))
+    }
+}
+
+impl Drop for Halted {
+    fn drop(&mut self) {
+        // It was there a moment ago, and nobody else ends it.
+        let _ = kill(self.0, Signal::SIGCONT);
+    }
+}
+
+fn without_api(node: &Node, is_killed: bool) -> Result<()> {
+    let state = tempfile::tempdir()?;
+    let mut evictor = node.evictor(state.path())?;
+    // Slow enough that the server is away before it crosses the line.
+    node.apply(&Wish::hog("hog", 60).pod())?;
+    let pod = node.until_running("default", "hog")?;
+    let uid = pod["metadata"]["uid"]
+        .as_str()
+        .context("no uid")?
+        .to_owned();
+    let halted = Halted::api_server(node)?;
+    let decision = evictor.wait_for("decision", Duration::from_secs(60))?;
+    evictor.wait_for("kill", Duration::from_secs(5))?;
+    let begun = state.path().join(format!("records/{uid}.json"));
+    node.until("the record is kept", 5, |_| {
+        Ok(begun.exists().then_some(()))
+    })?;
+    if is_killed {
+        drop(evictor);
+        evictor = node.evictor(state.path())?;
+        // Nobody else goes meanwhile: the victim is known again.
+        let taken: Record = evictor.wait_for("taken-over", Duration::from_secs(10))?;
+        ensure!(taken.text("uid") == uid, "{}", taken.0);
+    } else {
+        // The kubelet knows nothing yet and starts the container again, about a second after its end: never for long.
+        stays_small(&node.cluster.pods_group()?, Duration::from_secs(5))?;
+    }
+    drop(halted);
+    let pod = node.until_evicted("default", "hog").or_else(|error| {
+        // Restarts before the server was back are the kubelet's, and counted by it.
+        let pod = node.pod("default", "hog")?;
+        let told = format!("{error:#}");
+        ensure!(told.contains("was restarted"), "{told}");
+        Ok::<_, anyhow::Error>(pod)
+    })?;
+    ensure!(
+        record(&pod).starts_with(decision.text("id")),
+        "{} does not begin with {}",
+        record(&pod),
+        decision.text("id")
+    );
+    evictor.wait_for("gone", Duration::from_secs(60))?;
+    // Longer than the kubelet's ten seconds between two writes of a status.
+    std::thread::sleep(Duration::from_secs(12));
+    let pod = node.pod("default", "hog")?;
+    ensure!(phase(&pod) == "Failed", "revived: {}", pod["status"]);
+    ensure!(!begun.exists(), "the record is said to be unfinished");
+    evictor.drain();
+    let others = evictor.of_kind("decision").filter(|d| d.text("uid") != uid);
+    ensure!(others.count() == 0, "another one went, too");
+    Ok(())
+}
+
+/// What was taken is given back, and never taken again.
+fn stays_small(pods: &Path, so_long: Duration) -> Result<()> {
+    wait_until(Duration::from_secs(5), || {
+        (usage(pods).ok()? < HALF).then_some(())
+    })
+    .context("the memory is not given back")?;
+    let until = now_ns() + so_long.as_nanos() as u64;
+    while now_ns() < until {
+        let bytes = usage(pods)?;
+        ensure!(bytes < HALF, "{bytes} bytes are in use again");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// By the names of cgroup v1 and v2.
+fn usage(group: &Path) -> Result<u64> {
+    let files = ["memory.usage_in_bytes", "memory.current"].iter();
+    let mut read = files.filter_map(|file| std::fs::read_to_string(group.join(file)).ok());
+    Ok(read.next().context("no usage")?.trim().parse()?)
+}

@@ -1,0 +1,27 @@
+//! Suite `cluster`: the built program on a real Kubernetes node of this machine, under the rights that its manifest asks for.
+
+mod api;
+mod crash;
+mod memory;
+mod node;
+mod pods;
+mod wrong_input;
+
+use std::process::ExitCode;
+
+use eviction_tests::suite::{self, Case};
+
+fn main() -> ExitCode {
+    let mut cases: Vec<Case> = Vec::new();
+    cases.extend(wrong_input::cases());
+    cases.extend(memory::cases());
+    cases.extend(crash::cases());
+    let ended = suite::main(cases);
+    match node::take_down() {
+        Ok(()) => ended,
+        Err(error) => {
+            eprintln!("error: the cluster cannot be taken down: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

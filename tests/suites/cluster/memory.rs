@@ -1,0 +1,154 @@
+//! Pods that use up the memory of all.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use eviction_tests::suite::{Case, Outcome};
+
+use crate::api::{check_evicted, phase, record, text};
+use crate::node::{self, Node};
+use crate::pods::Wish;
+
+/// As many victims of one ReplicaSet.
+const ROUNDS: usize = 10;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new(
+            "a hog among pods of all kinds goes, and is on record",
+            || node::with(one_hog),
+        ),
+        Case::new(
+            "ten replacements of a hog go one by one, none comes back",
+            || node::with(many_hogs),
+        ),
+    ]
+}
+
+/// User cases 14, 15: the one that exceeds its request goes, however much the others hold.
+fn one_hog(node: &Node) -> Result<Outcome> {
+    let state = tempfile::tempdir()?;
+    let mut evictor = node.evictor(state.path())?;
+    let others = [
+        Wish::holding("besteffort", 0),
+        Wish {
+            request: Some("128Mi"),
+            ..Wish::holding("burstable", 100)
+        },
+        Wish {
+            request: Some("128Mi"),
+            is_guaranteed: true,
+            ..Wish::holding("guaranteed", 100)
+        },
+        // Far beyond its request, and still not ours to take.
+        Wish {
+            namespace: "kube-system",
+            request: Some("16Mi"),
+            class: Some("system-node-critical"),
+            ..Wish::holding("critical", 300)
+        },
+    ];
+    for wish in &others {
+        node.apply(&wish.pod())?;
+    }
+    let mut manifest = Wish::holding("static", 100).pod();
+    if let Some(spec) = manifest["spec"].as_object_mut() {
+        spec.remove("nodeName");
+    }
+    let place = node.cluster.folder.join("manifests/static.json");
+    std::fs::write(place, manifest.to_string())?;
+    for wish in &others {
+        node.until_running(wish.namespace, wish.name)?;
+    }
+    node.until_running("default", "static-node1")?;
+
+    node.apply(&Wish::hog("hog", 500).pod())?;
+    let decision = evictor.wait_for("decision", Duration::from_secs(60))?;
+    ensure!(decision.text("victim") == "hog", "{}", decision.0);
+    ensure!(decision.text("namespace") == "default", "{}", decision.0);
+    let gone = evictor.wait_for("gone", Duration::from_secs(60))?;
+    let pod = node.until_evicted("default", "hog")?;
+    ensure!(
+        record(&pod) == decision.text("id"),
+        "{} is not {}",
+        record(&pod),
+        decision.text("id")
+    );
+    // An event each, which no kubelet writes for us.
+    let event = node.until("the event on the pod", 10, |node| {
+        Ok(node.events("default", "hog", "Evicted")?.pop())
+    })?;
+    ensure!(
+        text(&event, "/message").contains(decision.text("id")) && event["type"] == "Warning",
+        "{event}"
+    );
+    let event = node.until("the event on the node", 10, |node| {
+        Ok(node
+            .events("default", "node1", "EvictionThresholdMet")?
+            .pop())
+    })?;
+    ensure!(
+        text(&event, "/message") == "Attempting to reclaim memory",
+        "{event}"
+    );
+    for wish in &others {
+        let pod = node.pod(wish.namespace, wish.name)?;
+        let restarts = pod.pointer("/status/containerStatuses/0/restartCount");
+        ensure!(
+            phase(&pod) == "Running" && restarts.and_then(serde_json::Value::as_u64) == Some(0),
+            "{} did not live on: {}",
+            wish.name,
+            pod["status"]
+        );
+    }
+    let left = std::fs::read_dir(state.path().join("records"))?.count();
+    ensure!(left == 0, "{left} records are said to be unfinished");
+    evictor.drain();
+    let decisions = evictor.of_kind("decision").count();
+    ensure!(decisions == 1, "{decisions} decisions");
+    let after = gone.number("after_us").unwrap_or(0) / 1000;
+    Ok(Outcome::Noted(format!(
+        "torn down {after} ms after the decision"
+    )))
+}
+
+fn many_hogs(node: &Node) -> Result<Outcome> {
+    let state = tempfile::tempdir()?;
+    let mut evictor = node.evictor(state.path())?;
+    node.apply(&Wish::hog("hogs", 500).replica_set())?;
+    let evicted = |node: &Node| -> Result<Vec<serde_json::Value>> {
+        let pods = node.get(&["pods", "--selector", "app=hogs"])?;
+        let pods = pods["items"].as_array().cloned().unwrap_or_default();
+        Ok(pods
+            .into_iter()
+            .filter(|pod| !record(pod).is_empty())
+            .collect())
+    };
+    node.until("ten victims", 180, |node| {
+        Ok((evicted(node)?.len() >= ROUNDS).then_some(()))
+    })?;
+    node.kubectl(&["scale", "replicaset", "hogs", "--replicas=0"])?;
+    // Longer than the kubelet's ten seconds between two writes of a status.
+    std::thread::sleep(Duration::from_secs(12));
+    let victims = evicted(node)?;
+    let mut nameless = 0;
+    for pod in &victims {
+        check_evicted(pod).with_context(|| "after the kubelet's next write")?;
+        nameless += usize::from(text(pod, "/status/reason") != "Evicted");
+    }
+    ensure!(nameless * 5 < victims.len(), "{nameless} lost their reason");
+    evictor.drain();
+    let (decisions, gone) = (
+        evictor.of_kind("decision").count(),
+        evictor.of_kind("gone").count(),
+    );
+    ensure!(
+        decisions == victims.len() || decisions == victims.len() + 1,
+        "{decisions} decisions for {} victims",
+        victims.len()
+    );
+    Ok(Outcome::Noted(format!(
+        "{} evicted, {gone} torn down in between, none revived, {nameless} without reason",
+        victims.len()
+    )))
+}

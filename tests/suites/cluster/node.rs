@@ -1,0 +1,215 @@
+//! The one cluster of the suite: brought up by the first story that asks for it, taken down at the end.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use eviction_tests::scenario::{Evictor, Programs, wait_until};
+use eviction_tests::suite;
+use serde_json::{Value, json};
+use xtask::cluster::{Cluster, NODE, Parts};
+use xtask::workspace::Workspace;
+
+const NAME: &str = "evtest";
+/// For all pods together, so that a hog needs a second to fill it.
+const PODS_MIB: u64 = 1536;
+/// Our line, far above the kubelet's own of 50 MiB.
+const LINE: &str = "allocatableMemory.available<400Mi";
+const RBAC: &str = include_str!("../../../eviction-user/deploy/rbac.yaml");
+
+pub(crate) struct Node {
+    pub(crate) cluster: Cluster,
+    pub(crate) parts: Parts,
+    pub(crate) programs: Programs,
+    /// Of our service account.
+    pub(crate) kubeconfig: PathBuf,
+}
+
+/// `Err`: why it could not be brought up, which every story then says.
+type State = Option<Result<Node, String>>;
+
+static NODE_STATE: Mutex<State> = Mutex::new(None);
+
+/// Runs a story on it, and cleans up after it.
+pub(crate) fn with<T>(story: impl FnOnce(&Node) -> Result<T>) -> Result<T> {
+    let mut state = NODE_STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let up = state.get_or_insert_with(|| Node::up().map_err(|e| format!("{e:#}")));
+    let node = match up {
+        Ok(node) => node,
+        Err(why) => bail!("the cluster does not come up: {why}"),
+    };
+    let told = story(node);
+    let cleaned = node.clean();
+    let told = told.with_context(|| format!("the cluster's state: {}", node.overview()))?;
+    cleaned.map(|()| told)
+}
+
+pub(crate) fn take_down() -> Result<()> {
+    let mut state = NODE_STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    match state.take() {
+        Some(Ok(node)) => node.cluster.down(),
+        Some(Err(_)) | None => Ok(()),
+    }
+}
+
+impl Node {
+    fn up() -> Result<Self> {
+        let workspace = Workspace::find()?;
+        let folder = suite::programs()?;
+        // What a run that was cut short has left behind.
+        if Cluster::folder(NAME).exists() {
+            Cluster::remove(NAME)?;
+        }
+        let memory = total_memory()?;
+        let reserved = memory
+            .checked_sub(PODS_MIB << 20)
+            .context("this machine has too little memory")?;
+        let kubelet = BTreeMap::from([
+            ("enforceNodeAllocatable".to_owned(), json!(["pods"])),
+            (
+                "kubeReserved".to_owned(),
+                json!({"memory": reserved.to_string()}),
+            ),
+        ]);
+        let load = folder.join("eviction-load");
+        let cluster = Cluster::up(&workspace, NAME, &load, kubelet)?;
+        let made = Self::settle(cluster.clone(), &workspace, Programs::in_folder(&folder));
+        if made.is_err() {
+            cluster.down()?;
+        }
+        made
+    }
+
+    /// The service account, as its manifest says.
+    fn settle(cluster: Cluster, workspace: &Workspace, programs: Programs) -> Result<Self> {
+        let parts = Parts::build(workspace)?;
+        let manifest = cluster.folder.join("rbac.yaml");
+        std::fs::write(&manifest, RBAC)?;
+        let path = manifest.to_str().context("not UTF-8")?;
+        cluster.kubectl(&parts, &["apply", "-f", path])?;
+        let token = ["create", "token", "eviction", "--namespace", "kube-system"];
+        let token = cluster.kubectl(&parts, &token)?;
+        let kubeconfig = cluster.write_kubeconfig("eviction", token.trim())?;
+        let node = Self {
+            cluster,
+            parts,
+            programs,
+            kubeconfig,
+        };
+        // It appears a moment after its namespace; before that no pod is let in.
+        node.until("the namespaces have their service accounts", 60, |node| {
+            for namespace in ["default", "kube-system"] {
+                node.get(&["serviceaccount", "default", "--namespace", namespace])?;
+            }
+            Ok(Some(()))
+        })?;
+        Ok(node)
+    }
+
+    /// The program beside the kubelet. `state`: what it may go on with.
+    pub(crate) fn evictor(&self, state: &std::path::Path) -> Result<Evictor> {
+        let mut arguments = self.arguments()?;
+        arguments.extend(["--eviction-hard", LINE, "--state"].map(str::to_owned));
+        arguments.push(state.display().to_string());
+        let mut evictor = Evictor::start(&self.programs, &arguments)?;
+        evictor.wait_for("started", Duration::from_secs(20))?;
+        Ok(evictor)
+    }
+
+    /// Those that say where the pods are.
+    pub(crate) fn arguments(&self) -> Result<Vec<String>> {
+        Ok(vec![
+            "--platform".to_owned(),
+            "kubernetes".to_owned(),
+            "--node-name".to_owned(),
+            NODE.to_owned(),
+            "--kubeconfig".to_owned(),
+            self.kubeconfig.display().to_string(),
+            "--root".to_owned(),
+            self.cluster.pods_group()?.display().to_string(),
+        ])
+    }
+
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        self.cluster.kubectl(&self.parts, arguments)
+    }
+
+    /// What the API has, as JSON.
+    pub(crate) fn get(&self, arguments: &[&str]) -> Result<Value> {
+        let all = [&["get", "-o", "json"], arguments].concat();
+        Ok(serde_json::from_str(&self.kubectl(&all)?)?)
+    }
+
+    /// Waits for it, or says what was waited for.
+    pub(crate) fn until<T>(
+        &self,
+        what: &str,
+        seconds: u64,
+        mut found: impl FnMut(&Self) -> Result<Option<T>>,
+    ) -> Result<T> {
+        let mut last = None;
+        let found = wait_until(Duration::from_secs(seconds), || match found(self) {
+            Ok(found) => found,
+            Err(error) => {
+                last = Some(error);
+                None
+            }
+        });
+        match (found, last) {
+            (Some(found), _) => Ok(found),
+            (None, Some(error)) => Err(error.context(format!("not within {seconds} s: {what}"))),
+            (None, None) => bail!("not within {seconds} s: {what}"),
+        }
+    }
+
+    /// No story leaves pods to the next.
+    fn clean(&self) -> Result<()> {
+        for manifest in std::fs::read_dir(self.cluster.folder.join("manifests"))? {
+            std::fs::remove_file(manifest?.path())?;
+        }
+        self.kubectl(&["delete", "replicasets", "--all", "--wait=false"])?;
+        let now = ["--grace-period=0", "--force", "--wait=false"];
+        let all = [&["delete", "pods", "--all", "--all-namespaces"], &now[..]].concat();
+        self.kubectl(&all)?;
+        let root = self.cluster.pods_group()?;
+        self.until("all pods' cgroups are gone", 60, |node| {
+            let left = node.get(&["pods", "--all-namespaces"])?;
+            let none_listed = left["items"].as_array().is_some_and(Vec::is_empty);
+            Ok((none_listed && pods_below(&root)? == 0).then_some(()))
+        })
+    }
+
+    /// For whoever has to find out why a story failed.
+    fn overview(&self) -> String {
+        let wide = ["get", "pods", "--all-namespaces", "-o", "wide"];
+        self.kubectl(&wide)
+            .unwrap_or_else(|error| format!("{error:#}"))
+    }
+}
+
+fn pods_below(root: &std::path::Path) -> Result<usize> {
+    let mut pods = 0;
+    for group in [
+        root.to_owned(),
+        root.join("burstable"),
+        root.join("besteffort"),
+    ] {
+        let children = std::fs::read_dir(group)?.filter_map(Result::ok);
+        let names = children.map(|child| child.file_name());
+        pods += names
+            .filter(|name| name.to_string_lossy().starts_with("pod"))
+            .count();
+    }
+    Ok(pods)
+}
+
+/// In bytes.
+fn total_memory() -> Result<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    let kib: u64 = kib.context("no MemTotal")?.trim().parse()?;
+    Ok(kib << 10)
+}

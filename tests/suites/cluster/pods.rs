@@ -1,0 +1,98 @@
+//! The pods of the stories.
+
+use serde_json::{Value, json};
+use xtask::cluster::{LOAD, NODE};
+
+const MIB: u64 = 1 << 20;
+
+/// What a pod's only container does, and what it was promised.
+#[derive(Debug, Clone)]
+pub(crate) struct Wish {
+    pub(crate) name: &'static str,
+    pub(crate) namespace: &'static str,
+    pub(crate) load: Vec<String>,
+    /// `None`: BestEffort.
+    pub(crate) request: Option<&'static str>,
+    /// The request is the limit, too, for memory and CPU: Guaranteed.
+    pub(crate) is_guaranteed: bool,
+    pub(crate) class: Option<&'static str>,
+    pub(crate) restart: &'static str,
+}
+
+impl Wish {
+    /// Takes so much at once, and stays.
+    pub(crate) fn holding(name: &'static str, mib: u64) -> Self {
+        Self {
+            name,
+            namespace: "default",
+            load: vec!["hold".to_owned(), (mib * MIB).to_string()],
+            request: None,
+            is_guaranteed: false,
+            class: None,
+            restart: "Always",
+        }
+    }
+
+    /// Takes all that it can get, so many MiB each second.
+    pub(crate) fn hog(name: &'static str, mib_per_s: u64) -> Self {
+        let (all, rate) = (4096 * MIB, mib_per_s * MIB);
+        Self {
+            load: vec!["hog".to_owned(), all.to_string(), rate.to_string()],
+            request: Some("16Mi"),
+            ..Self::holding(name, 0)
+        }
+    }
+
+    pub(crate) fn pod(&self) -> Value {
+        let mut spec = self.spec();
+        spec["nodeName"] = json!(NODE);
+        json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": self.name, "namespace": self.namespace},
+            "spec": spec,
+        })
+    }
+
+    pub(crate) fn replica_set(&self) -> Value {
+        let labels = json!({"app": self.name});
+        json!({
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"name": self.name, "namespace": self.namespace},
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": self.spec()},
+            },
+        })
+    }
+
+    fn spec(&self) -> Value {
+        let mut resources = json!({});
+        if let Some(memory) = self.request {
+            resources["requests"] = json!({"memory": memory});
+            if self.is_guaranteed {
+                let both = json!({"memory": memory, "cpu": "10m"});
+                resources = json!({"requests": both, "limits": both});
+            }
+        }
+        let mut spec = json!({
+            "hostNetwork": true,
+            "terminationGracePeriodSeconds": 1,
+            "automountServiceAccountToken": false,
+            "restartPolicy": self.restart,
+            "containers": [{
+                "name": "c",
+                "image": LOAD,
+                "imagePullPolicy": "Never",
+                "args": self.load,
+                "resources": resources,
+            }],
+        });
+        if let Some(class) = self.class {
+            spec["priorityClassName"] = json!(class);
+        }
+        spec
+    }
+}

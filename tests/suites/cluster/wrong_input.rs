@@ -1,0 +1,100 @@
+//! What is wrong is said at once, with its name and the way out.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use eviction_tests::suite::{self, Case};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![Case::new("wrong input is refused by name", wrong_input)]
+}
+
+fn wrong_input() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let nonsense = folder.path().join("nonsense");
+    std::fs::write(&nonsense, "a: [")?;
+    let nonsense = nonsense.display().to_string();
+    let missing = folder.path().join("missing").display().to_string();
+    let root = memory_hierarchy();
+    for (arguments, said) in [
+        (vec![], "--node-name is missing"),
+        (
+            vec!["--node-name", "n", "--root", root, "--kubeconfig", &missing],
+            "--kubeconfig: ",
+        ),
+        (
+            vec![
+                "--node-name",
+                "n",
+                "--root",
+                root,
+                "--kubeconfig",
+                &nonsense,
+            ],
+            "--kubeconfig: ",
+        ),
+        (
+            vec!["--node-name", "n", "--root", root],
+            "elsewhere give --kubeconfig FILE",
+        ),
+        (
+            vec!["--node-name", "n", "--root", "/sys/fs/cgroup/none"],
+            "--root: ",
+        ),
+        (
+            vec!["--node-name", "n", "--root", root, "--workload", "a"],
+            "--workload has no effect",
+        ),
+        (
+            vec![
+                "--node-name",
+                "n",
+                "--root",
+                root,
+                "--eviction-hard",
+                "nodefs.available<10%",
+            ],
+            "--eviction-hard: nodefs.available: not done for pods yet",
+        ),
+    ] {
+        let mut run = Command::new(suite::programs()?.join("eviction"));
+        run.args(["run", "--platform", "kubernetes"])
+            .args(&arguments);
+        run.env_remove("NODE_NAME")
+            .env_remove("KUBERNETES_SERVICE_HOST");
+        let ended = run.output()?;
+        let told = String::from_utf8_lossy(&ended.stderr);
+        ensure!(
+            ended.status.code() == Some(2) && told.contains(said),
+            "{arguments:?}: {}: {told}",
+            ended.status
+        );
+    }
+    let host = [
+        "run",
+        "--platform",
+        "host",
+        "--kubeconfig",
+        "x",
+        "--root",
+        root,
+    ];
+    let ended = Command::new(suite::programs()?.join("eviction"))
+        .args(host)
+        .output()?;
+    let told = String::from_utf8_lossy(&ended.stderr);
+    ensure!(
+        ended.status.code() == Some(2) && told.contains("--kubeconfig has no effect"),
+        "{told}"
+    );
+    Ok(())
+}
+
+fn memory_hierarchy() -> &'static str {
+    if Path::new("/sys/fs/cgroup/memory").is_dir() {
+        "/sys/fs/cgroup/memory"
+    } else {
+        "/sys/fs/cgroup"
+    }
+}
