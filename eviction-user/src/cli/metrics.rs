@@ -4,7 +4,7 @@ use super::Failure;
 use crate::model::Signal;
 use crate::telemetry::http::Server;
 use crate::telemetry::journal::ChannelJournal;
-use crate::telemetry::metrics::{self, Vitals};
+use crate::telemetry::metrics::{self, Check, Vitals};
 use clap::Args;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 pub(super) struct MetricsArgs {
     /// Serve over HTTP at this address, such as 127.0.0.1:9464 (port 0: any free one, told when it has
     /// started): /metrics in the OpenMetrics format; /livez, 200 while the loop turns; /readyz, 200 once
-    /// all lines are armed, with where each family's events come from.
+    /// all lines are armed (and the pods of this node known), with where each family's events come from.
     #[arg(long = "metrics", value_name = "ADDR", value_parser = address)]
     address: Option<SocketAddr>,
 }
@@ -66,10 +66,11 @@ pub(super) fn serve(
     listener: TcpListener,
     vitals: Arc<Vitals>,
     watched: Vec<Signal>,
+    checks: Vec<Check>,
     journal: ChannelJournal,
 ) -> io::Result<(ChannelJournal, Served)> {
     let at = listener.local_addr()?;
-    let (metrics, mut counting) = metrics::metrics(vitals, watched);
+    let (metrics, mut counting) = metrics::metrics(vitals, watched, checks);
     let (journal, counter) = journal.seen_by(move |entry| counting.take(entry))?;
     let served = Served {
         at,

@@ -16,7 +16,7 @@ use crate::record::victims::{self, KeptVictim, VictimKeeper};
 use crate::sys::cgroup::{CgroupNames, ChangeFeed};
 use crate::sys::clock;
 use crate::telemetry::journal::ChannelJournal;
-use crate::telemetry::metrics::Vitals;
+use crate::telemetry::metrics::{Check, Vitals};
 use crate::telemetry::record::{self, Names, Output};
 use caps::{CapSet, Capability};
 use clap::Args;
@@ -114,7 +114,12 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let vitals = Arc::new(Vitals::new(clock::now()));
     let (journal, served) = match listener {
         Some(listener) => {
-            let (journal, served) = metrics::serve(listener, Arc::clone(&vitals), watched, journal)
+            let vitals = Arc::clone(&vitals);
+            let checks: Vec<Check> = cluster
+                .iter()
+                .map(|cluster| Box::new(cluster.listing()) as Check)
+                .collect();
+            let (journal, served) = metrics::serve(listener, vitals, watched, checks, journal)
                 .map_err(|e| Failure::runtime(&e))?;
             (journal, Some(served))
         }

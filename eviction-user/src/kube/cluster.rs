@@ -109,6 +109,12 @@ impl Cluster {
         PodOwner::new(root, self.listed.clone(), self.reports.clone())
     }
 
+    /// What is known of the pods, whenever it is asked; `Err`: nothing yet.
+    pub fn listing(&self) -> impl Fn() -> Result<String, String> + Send + Sync + 'static {
+        let listed = self.listed.clone();
+        move || listed.borrow().state()
+    }
+
     /// Where the node's events go.
     pub fn node_events(&self) -> NodeEvents {
         NodeEvents(self.reports.clone())

@@ -16,8 +16,6 @@ pub(super) async fn pods(client: Client, node: &str, told: &watch::Sender<Arc<Li
     let of_this_node = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
     let mut events = pin!(watcher(api, of_this_node).default_backoff());
     let mut listing = Listed::default();
-    // Told once for each time that it is lost and found.
-    let mut is_cut_off = false;
     while let Some(event) = events.next().await {
         match event {
             Ok(Event::Init) => listing = Listed::default(),
@@ -26,15 +24,13 @@ pub(super) async fn pods(client: Client, node: &str, told: &watch::Sender<Arc<Li
                 listing.is_complete = true;
                 let pods = listing.pods.len();
                 tracing::info!(node, pods, "the pods of this node are known");
-                is_cut_off = false;
                 told.send_replace(Arc::new(std::mem::take(&mut listing)));
             }
-            Ok(Event::Apply(pod)) => told.send_modify(|listed| Arc::make_mut(listed).put(&pod)),
-            Ok(Event::Delete(pod)) => {
-                told.send_modify(|listed| Arc::make_mut(listed).remove(&pod));
-            }
+            Ok(Event::Apply(pod)) => change(told, |listed| listed.put(&pod)),
+            Ok(Event::Delete(pod)) => change(told, |listed| listed.remove(&pod)),
             Err(error) => {
-                if !std::mem::replace(&mut is_cut_off, true) {
+                // Told once for each time that it is lost.
+                if told.borrow().trouble.is_none() {
                     let known = if told.borrow().is_complete {
                         "going on with the last list"
                     } else {
@@ -48,4 +44,13 @@ pub(super) async fn pods(client: Client, node: &str, told: &watch::Sender<Arc<Li
             }
         }
     }
+}
+
+/// Whoever is told of a change is heard.
+fn change(told: &watch::Sender<Arc<Listed>>, change: impl FnOnce(&mut Listed)) {
+    told.send_modify(|listed| {
+        let listed = Arc::make_mut(listed);
+        listed.trouble = None;
+        change(listed);
+    });
 }

@@ -76,6 +76,8 @@ impl KnownPod {
 pub(super) struct Listed {
     /// They have been listed once, and are followed since.
     pub(super) is_complete: bool,
+    /// Why they are not followed just now.
+    pub(super) trouble: Option<String>,
     pub(super) pods: BTreeMap<String, Arc<KnownPod>>,
 }
 
@@ -96,6 +98,23 @@ impl Listed {
 
     pub(super) fn get(&self, cgroup_uid: &str) -> Option<&Arc<KnownPod>> {
         self.pods.get(cgroup_uid)
+    }
+}
+
+impl Listed {
+    /// What is known, for people; `Err`: nothing yet.
+    pub(super) fn state(&self) -> Result<String, String> {
+        let trouble = self.trouble.as_deref();
+        if !self.is_complete {
+            let why = trouble.unwrap_or("it is being asked");
+            return Err(format!(
+                "the API server has not told of this node's pods, so none is evicted: {why}\n"
+            ));
+        }
+        let lost = trouble.map_or(String::new(), |why| {
+            format!(", by the last list: the API server does not answer: {why}")
+        });
+        Ok(format!("pods: {} on this node{lost}\n", self.pods.len()))
     }
 }
 
@@ -156,5 +175,25 @@ mod tests {
             "u",
             "the API's own pods keep their uid"
         );
+    }
+
+    #[test]
+    fn what_is_known_of_pods_is_told_and_what_keeps_us_from_knowing() {
+        let mut listed = Listed::default();
+        let state = listed.state().unwrap_err();
+        assert!(
+            state.contains("none is evicted: it is being asked"),
+            "{state}"
+        );
+        listed.trouble = Some("refused".to_owned());
+        assert!(listed.state().unwrap_err().ends_with(": refused\n"));
+        listed.is_complete = true;
+        let state = listed.state().unwrap();
+        assert!(
+            state.contains("by the last list") && state.contains("refused"),
+            "{state}"
+        );
+        listed.trouble = None;
+        assert_eq!(listed.state().unwrap(), "pods: 0 on this node\n");
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use eviction_tests::http::get;
 use eviction_tests::load::now_ns;
 use eviction_tests::scenario::{Record, wait_until};
 use eviction_tests::suite::Case;
@@ -16,6 +17,10 @@ use crate::pods::Wish;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
+        Case::new(
+            "not ready until the API server has told of the pods",
+            || node::with(not_ready),
+        ),
         Case::new(
             "API server away: killed all the same, on record when it is back",
             || node::with(|node| without_api(node, false)),
@@ -46,6 +51,27 @@ impl Drop for Halted {
         // It was there a moment ago, and nobody else ends it.
         let _ = kill(self.0, Signal::SIGCONT);
     }
+}
+
+fn not_ready(node: &Node) -> Result<()> {
+    let state = tempfile::tempdir()?;
+    let halted = Halted::api_server(node)?;
+    let mut evictor = node.evictor(state.path())?;
+    let started = evictor.wait_for("started", Duration::from_secs(1))?;
+    let address = started
+        .text("metrics")
+        .parse()
+        .context("no address of the probes")?;
+    let unready = get(address, "/readyz")?;
+    ensure!(
+        unready.status == 503 && unready.body.contains("has not told of this node's pods"),
+        "{unready:?}"
+    );
+    drop(halted);
+    node.until("it is ready", 60, |_| {
+        let ready = get(address, "/readyz")?;
+        Ok((ready.status == 200 && ready.body.contains("pods: 0 on this node")).then_some(()))
+    })
 }
 
 fn without_api(node: &Node, is_killed: bool) -> Result<()> {

@@ -25,7 +25,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// User cases 14, 15: the one that exceeds its request goes, however much the others hold.
+/// The one that exceeds its request goes, however much the others hold.
 fn one_hog(node: &Node) -> Result<Outcome> {
     let state = tempfile::tempdir()?;
     let mut evictor = node.evictor(state.path())?;

@@ -111,7 +111,14 @@ impl Node {
     /// The program beside the kubelet. `state`: what it may go on with.
     pub(crate) fn evictor(&self, state: &std::path::Path) -> Result<Evictor> {
         let mut arguments = self.arguments()?;
-        arguments.extend(["--eviction-hard", LINE, "--state"].map(str::to_owned));
+        let given = [
+            "--metrics",
+            "127.0.0.1:0",
+            "--eviction-hard",
+            LINE,
+            "--state",
+        ];
+        arguments.extend(given.map(str::to_owned));
         arguments.push(state.display().to_string());
         let mut evictor = Evictor::start(&self.programs, &arguments)?;
         evictor.wait_for("started", Duration::from_secs(20))?;

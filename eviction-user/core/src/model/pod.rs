@@ -120,6 +120,15 @@ impl Pod {
         }
     }
 
+    /// For people: with its namespace, if it has one.
+    pub fn full_name(&self) -> String {
+        if self.namespace.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}/{}", self.namespace, self.name)
+        }
+    }
+
     /// Priority as ranking reads it: absent counts as zero.
     pub fn effective_priority(&self) -> i32 {
         self.priority.unwrap_or(0)

@@ -142,7 +142,7 @@ mod tests {
         let vitals = Arc::new(Vitals::new(Timestamp::from_nanos(an_hour_ago)));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let server = Server::start(listener, metrics(vitals, Vec::new()).0).unwrap();
+        let server = Server::start(listener, metrics(vitals, Vec::new(), Vec::new()).0).unwrap();
         for (path, begins, says) in [
             ("/livez", "HTTP/1.0 503 ", "has not begun to turn"),
             ("/readyz", "HTTP/1.0 503 ", "no line is armed yet"),

@@ -4,6 +4,7 @@ use super::Vitals;
 use crate::model::Timestamp;
 use crate::ports::Started;
 use crate::sys::clock;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -12,20 +13,31 @@ use std::time::Duration;
 /// others, and less than anybody should go without.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-#[derive(Debug)]
 pub struct Health {
     pub(super) vitals: Arc<Vitals>,
     started: OnceLock<Started>,
+    /// What else has to be so before it counts as ready.
+    others: Vec<Check>,
 }
 
 /// `Err`: no, and why.
 pub type Answer = Result<String, String>;
 
+/// Whoever else can keep the program from working asks here.
+pub type Check = Box<dyn Fn() -> Answer + Send + Sync>;
+
+impl fmt::Debug for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Health").finish_non_exhaustive()
+    }
+}
+
 impl Health {
-    pub(super) fn new(vitals: Arc<Vitals>) -> Self {
+    pub(super) fn new(vitals: Arc<Vitals>, others: Vec<Check>) -> Self {
         Self {
             vitals,
             started: OnceLock::new(),
+            others,
         }
     }
 
@@ -57,8 +69,7 @@ impl Health {
         }
     }
 
-    /// Is every line watched, as well as it can be here? What else has to be so before it counts as ready is to be asked
-    /// here, too.
+    /// Is every line watched, as well as it can be here, and everything else as it must be?
     pub fn ready(&self, now: Timestamp) -> Answer {
         let Some(how) = self.started() else {
             return Err("no line is armed yet, the kernel's hooks are being attached\n".to_owned());
@@ -71,9 +82,10 @@ impl Health {
             );
         }
         let families = how.sources.iter();
-        Ok(families
-            .map(|(family, source)| watched_by(how, family, source))
-            .collect())
+        let watched = families.map(|(family, source)| Ok(watched_by(how, family, source)));
+        watched
+            .chain(self.others.iter().map(|check| check()))
+            .collect()
     }
 }
 
@@ -103,7 +115,11 @@ mod tests {
     use crate::ports::LadderStep;
 
     fn health() -> Health {
-        Health::new(Arc::new(Vitals::new(Timestamp::from_secs(0))))
+        health_with(Vec::new())
+    }
+
+    fn health_with(others: Vec<Check>) -> Health {
+        Health::new(Arc::new(Vitals::new(Timestamp::from_secs(0))), others)
     }
 
     fn started() -> Started {
@@ -180,5 +196,20 @@ mod tests {
         let why = ready(13).unwrap_err();
         assert!(why.starts_with("the node cannot be read"), "{why}");
         assert!(health.live(Timestamp::from_secs(13)).is_ok());
+    }
+
+    #[test]
+    fn what_else_has_to_be_so_is_asked_and_told() {
+        for answer in [Ok("pods: 3\n".to_owned()), Err("no list\n".to_owned())] {
+            let given = answer.clone();
+            let health = health_with(vec![Box::new(move || given.clone())]);
+            turn(&health, 1, 1);
+            health.has_started(&started());
+            match (health.ready(Timestamp::from_secs(1)), answer) {
+                (Ok(said), Ok(answer)) => assert!(said.ends_with(&answer), "{said}"),
+                (said, answer) => assert_eq!(said, answer),
+            }
+            assert!(health.live(Timestamp::from_secs(1)).is_ok());
+        }
     }
 }

@@ -13,7 +13,7 @@ mod vitals;
 mod tests;
 
 pub use from_entries::Counting;
-pub use health::{Answer, Health, PATIENCE};
+pub use health::{Answer, Check, Health, PATIENCE};
 pub use vitals::{Turned, Vitals};
 
 use crate::model::Signal;
@@ -34,9 +34,14 @@ pub struct Metrics {
     pub health: Arc<Health>,
 }
 
-/// Both ends: who asks, and who counts. `watched`: the signals that have a threshold.
-pub fn metrics(vitals: Arc<Vitals>, watched: Vec<Signal>) -> (Metrics, Counting) {
-    let health = Arc::new(Health::new(vitals));
+/// Both ends: who asks, and who counts. `watched`: the signals that have a threshold. `checks`: what else has to be so before
+/// the program counts as ready.
+pub fn metrics(
+    vitals: Arc<Vitals>,
+    watched: Vec<Signal>,
+    checks: Vec<Check>,
+) -> (Metrics, Counting) {
+    let health = Arc::new(Health::new(vitals, checks));
     let families = Families::new(&watched);
     let mut registry = Registry::with_prefix("eviction");
     families.register(&mut registry);

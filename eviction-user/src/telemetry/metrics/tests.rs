@@ -24,7 +24,7 @@ struct Told {
 impl Told {
     fn watching(watched: &[Signal]) -> Self {
         let vitals = Arc::new(Vitals::new(Timestamp::from_secs(0)));
-        let (metrics, counting) = metrics(Arc::clone(&vitals), watched.to_vec());
+        let (metrics, counting) = metrics(Arc::clone(&vitals), watched.to_vec(), Vec::new());
         Self {
             metrics,
             counting,

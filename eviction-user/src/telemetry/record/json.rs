@@ -241,6 +241,9 @@ fn ranking_json(ranking: &Ranking, now: Timestamp) -> Value {
         if !disk.is_empty() {
             row["disk"] = json!(disk);
         }
+        if !candidate.pod.namespace.is_empty() {
+            row["namespace"] = json!(candidate.pod.namespace);
+        }
         row
     });
     json!({ "resource": ranking.resource.name(), "candidates": candidates.collect::<Vec<_>>() })

@@ -58,7 +58,7 @@ pub(super) fn line(entry: &Entry, names: &mut Names) -> String {
             let mut said = format!(
                 "[{}] {} woken by {}, sample {age} us old: {}",
                 record_id(*id),
-                eviction.pod.name,
+                eviction.pod.full_name(),
                 wake.name(),
                 eviction.message.trim_end()
             );
@@ -150,7 +150,11 @@ pub(super) fn line(entry: &Entry, names: &mut Names) -> String {
         ),
         Entry::NoCandidate { at, ranking } => {
             let reasons = ranking.candidates.iter().filter_map(|candidate| {
-                Some(format!("{}: {}", candidate.pod.name, why_not(candidate)?))
+                Some(format!(
+                    "{}: {}",
+                    candidate.pod.full_name(),
+                    why_not(candidate)?
+                ))
             });
             let reasons: Vec<_> = reasons.collect();
             let reasons = if reasons.is_empty() {
@@ -326,7 +330,7 @@ fn measured(eviction: &Eviction, now: Timestamp, names: &Names) -> Vec<String> {
     let victim = ranking.victim().map(|victim| victim.disk.as_slice());
     let parts = DiskRow::of(victim.unwrap_or_default(), now);
     let texts = parts.iter().filter_map(|part| part.text(*resource));
-    said.extend(texts.map(|text| format!("{} has {text}", eviction.pod.name)));
+    said.extend(texts.map(|text| format!("{} has {text}", eviction.pod.full_name())));
     said
 }
 
@@ -355,7 +359,7 @@ fn losers(eviction: &Eviction) -> Vec<String> {
         let requested = amount(request(candidate.key.request_nanos));
         Some(format!(
             "{} (uses {used}, request {requested}): {why}",
-            candidate.pod.name
+            candidate.pod.full_name()
         ))
     };
     ranking.candidates.iter().filter_map(loser).collect()
