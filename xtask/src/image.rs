@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -24,17 +24,10 @@ const READABLE: u32 = 0o644;
 pub fn run(workspace: &Workspace) -> Result<()> {
     console::say("image");
     let built = build::eviction(workspace)?;
-    let folder = workspace.target().join("image");
-    std::fs::create_dir_all(&folder)?;
-    let program = folder.join("eviction");
-    strip(workspace, &built, &program)?;
-    let name = format!("{REPOSITORY}:{}", env!("CARGO_PKG_VERSION"));
-    let archive = folder.join("eviction.tar");
-    write(&archive, &std::fs::read(&program)?, &name, &[])
-        .with_context(|| format!("cannot write {}", archive.display()))?;
+    let archive = archive(workspace, &built, &workspace.target().join("image"))?;
     let size = std::fs::metadata(&archive)?.len();
     console::step(
-        &name,
+        &name(),
         "written",
         &format!(
             "{} ({:.1} MB); ctr -n k8s.io images import takes it",
@@ -43,6 +36,21 @@ pub fn run(workspace: &Workspace) -> Result<()> {
         ),
     );
     Ok(())
+}
+
+fn name() -> String {
+    format!("{REPOSITORY}:{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// The image of the static program `built`, as `eviction.tar` in `folder`, with the program that is in it beside.
+pub fn archive(workspace: &Workspace, built: &Path, folder: &Path) -> Result<PathBuf> {
+    std::fs::create_dir_all(folder)?;
+    let program = folder.join("eviction");
+    strip(workspace, built, &program)?;
+    let archive = folder.join("eviction.tar");
+    write(&archive, &std::fs::read(&program)?, &name(), &[])
+        .with_context(|| format!("cannot write {}", archive.display()))?;
+    Ok(archive)
 }
 
 /// A copy of a program without its symbols, which are four fifths of it. Ours lies beside the archive, for the Containerfile.

@@ -2,6 +2,7 @@
 
 mod api;
 mod crash;
+mod daemon_set;
 mod memory;
 mod node;
 mod pods;
@@ -16,6 +17,7 @@ fn main() -> ExitCode {
     cases.extend(wrong_input::cases());
     cases.extend(memory::cases());
     cases.extend(crash::cases());
+    cases.extend(daemon_set::cases());
     let ended = suite::main(cases);
     match node::take_down() {
         Ok(()) => ended,

@@ -16,10 +16,11 @@ const NAME: &str = "evtest";
 /// For all pods together, so that a hog needs a second to fill it.
 const PODS_MIB: u64 = 1536;
 /// Our line, far above the kubelet's own of 50 MiB.
-const LINE: &str = "allocatableMemory.available<400Mi";
-const RBAC: &str = include_str!("../../../eviction-user/deploy/rbac.yaml");
+pub(crate) const LINE: &str = "allocatableMemory.available<400Mi";
+const RBAC: &str = include_str!("../../../eviction-user/deploy/kustomize/base/rbac.yaml");
 
 pub(crate) struct Node {
+    pub(crate) workspace: Workspace,
     pub(crate) cluster: Cluster,
     pub(crate) parts: Parts,
     pub(crate) programs: Programs,
@@ -40,9 +41,9 @@ pub(crate) fn with<T>(story: impl FnOnce(&Node) -> Result<T>) -> Result<T> {
         Ok(node) => node,
         Err(why) => bail!("the cluster does not come up: {why}"),
     };
-    let told = story(node);
+    let told = story(node).with_context(|| format!("the cluster's pods: {}", node.overview()));
     let cleaned = node.clean();
-    let told = told.with_context(|| format!("the cluster's state: {}", node.overview()))?;
+    let told = told?;
     cleaned.map(|()| told)
 }
 
@@ -75,7 +76,7 @@ impl Node {
         ]);
         let load = folder.join("eviction-load");
         let cluster = Cluster::up(&workspace, NAME, &load, kubelet)?;
-        let made = Self::settle(cluster.clone(), &workspace, Programs::in_folder(&folder));
+        let made = Self::settle(cluster.clone(), workspace, Programs::in_folder(&folder));
         if made.is_err() {
             cluster.down()?;
         }
@@ -83,8 +84,8 @@ impl Node {
     }
 
     /// The service account, as its manifest says.
-    fn settle(cluster: Cluster, workspace: &Workspace, programs: Programs) -> Result<Self> {
-        let parts = Parts::build(workspace)?;
+    fn settle(cluster: Cluster, workspace: Workspace, programs: Programs) -> Result<Self> {
+        let parts = Parts::build(&workspace)?;
         let manifest = cluster.folder.join("rbac.yaml");
         std::fs::write(&manifest, RBAC)?;
         let path = manifest.to_str().context("not UTF-8")?;
@@ -93,6 +94,7 @@ impl Node {
         let token = cluster.kubectl(&parts, &token)?;
         let kubeconfig = cluster.write_kubeconfig("eviction", token.trim())?;
         let node = Self {
+            workspace,
             cluster,
             parts,
             programs,
@@ -176,7 +178,10 @@ impl Node {
         for manifest in std::fs::read_dir(self.cluster.folder.join("manifests"))? {
             std::fs::remove_file(manifest?.path())?;
         }
-        self.kubectl(&["delete", "replicasets", "--all", "--wait=false"])?;
+        for kind in ["replicasets", "daemonsets"] {
+            let all = ["delete", kind, "--all", "--all-namespaces", "--wait=false"];
+            self.kubectl(&all)?;
+        }
         let now = ["--grace-period=0", "--force", "--wait=false"];
         let all = [&["delete", "pods", "--all", "--all-namespaces"], &now[..]].concat();
         self.kubectl(&all)?;

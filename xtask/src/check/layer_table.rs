@@ -36,7 +36,21 @@ pub(super) const TREES: [Tree; 2] = [
             layer("sys", &["model", "ports"]),
             layer("host", &["model", "ports", "sys"]),
             layer("bpf", &["model", "ports", "sys", "ebpf"]),
-            layer("kube", &["model", "ports", "sys", "host"]),
+            // What every node has in common, which pods are found and killed by; nothing of a host's own workloads.
+            layer(
+                "kube",
+                &[
+                    "model",
+                    "ports",
+                    "sys",
+                    "host::kill",
+                    "host::DiskUses",
+                    "host::Owner",
+                    "host::Reading",
+                    "host::Untouchable",
+                    "host::Workloads",
+                ],
+            ),
             layer("cri", &["model", "ports", "sys"]),
             // `policy`: its data types only, which a path cannot tell from its functions.
             layer("record", &["model", "ports", "policy", "sys"]),

@@ -51,6 +51,8 @@ impl Component {
                     "--secure-port=6443".to_owned(),
                     "--bind-address=0.0.0.0".to_owned(),
                     format!("--advertise-address={address}"),
+                    // Nobody resolves the node's name; logs are asked for at its address.
+                    "--kubelet-preferred-address-types=InternalIP".to_owned(),
                     format!("--service-account-key-file={key}"),
                     format!("--service-account-signing-key-file={key}"),
                     "--service-account-issuer=https://kubernetes.default.svc".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::Cluster;
 use super::parts::Parts;
@@ -28,8 +28,7 @@ pub(super) fn import(
     for (name, arguments) in [(PAUSE, nothing), (LOAD, &[])] {
         let archive = cluster.folder.join("image.tar");
         image::write(&archive, &program, name, arguments)?;
-        let path = archive.to_str().context("the folder's name is not UTF-8")?;
-        cluster.run(parts, "ctr", &["images", "import", path])?;
+        cluster.import(parts, &archive)?;
     }
     Ok(())
 }

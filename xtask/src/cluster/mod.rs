@@ -161,6 +161,13 @@ impl Cluster {
         self.kubectl(parts, &["apply", "-f", path]).map(drop)
     }
 
+    /// Gives the runtime an image, from its archive.
+    pub fn import(&self, parts: &Parts, archive: &Path) -> Result<()> {
+        let path = archive.to_str().context("the folder's name is not UTF-8")?;
+        self.run(parts, "ctr", &["images", "import", path])
+            .map(drop)
+    }
+
     /// A file for clients that come with this token.
     pub fn write_kubeconfig(&self, name: &str, token: &str) -> Result<PathBuf> {
         files::write_kubeconfig(self, name, token)
