@@ -70,7 +70,9 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     } else {
         guards::asked(&host.config.additions)
     };
-    let cluster = host.start_cluster(args.state.as_deref())?;
+    // A dry run finishes nobody's records.
+    let kept = args.state.as_deref().filter(|_| !args.dry_run);
+    let cluster = host.start_cluster(kept)?;
     let scan = background_scan(&host, args.state.as_deref())?;
     let inventory = host.inventory(scan, guards, cluster.as_ref())?;
     let engine = host.engine_config();

@@ -88,7 +88,8 @@ impl Executor for CgroupExecutor {
     }
 
     fn take_over(&mut self, uid: &Uid, name: &str, killed: bool) -> bool {
-        let Some(group) = self.owner.group(uid, name) else {
+        let found = self.owner.group(uid, name);
+        let Some(group) = found.filter(|_| self.owner.was_begun(uid)) else {
             return false;
         };
         // How it was killed is not known: signals are never wrong.

@@ -10,6 +10,9 @@ pub trait Owner {
     /// Hears who is about to be evicted. Must not block: the kill waits for it.
     fn evicting(&mut self, id: u64, eviction: &Eviction);
 
+    /// Has an earlier process begun to evict it, so that it can be gone on with?
+    fn was_begun(&self, uid: &Uid) -> bool;
+
     /// May a victim run again after it was killed as a whole?
     fn revives(&self) -> bool;
 
@@ -33,6 +36,10 @@ impl Owner for HostOwner {
     }
 
     fn evicting(&mut self, _id: u64, _eviction: &Eviction) {}
+
+    fn was_begun(&self, _uid: &Uid) -> bool {
+        true
+    }
 
     fn revives(&self) -> bool {
         false

@@ -10,6 +10,7 @@ use crate::model::NodeEvent;
 use crate::sys::cgroup::{CgroupDir, Hierarchy};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,6 +54,8 @@ pub struct NotListed(Duration);
 pub struct Cluster {
     listed: watch::Receiver<Arc<Listed>>,
     reports: mpsc::UnboundedSender<Report>,
+    /// Uids of pods that an earlier process has begun to evict.
+    left: BTreeSet<String>,
     thread: JoinHandle<()>,
 }
 
@@ -60,12 +63,14 @@ impl Cluster {
     /// Checks what is given, and begins to follow the pods. `state`: where records that are not written yet are kept.
     pub fn start(config: ClusterConfig, state: Option<&Path>) -> Result<Self, ClusterError> {
         let kept = Kept::below(state)?;
+        let begun = kept.read();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let client = runtime.block_on(connect(config.kubeconfig.as_deref()))?;
         let (told, listed) = watch::channel(Arc::new(Listed::default()));
         let (reports, inbox) = mpsc::unbounded_channel();
+        let left = begun.iter().map(|record| record.uid.clone()).collect();
         let desk = Desk::new(client.clone(), config.node.clone(), listed.clone(), kept);
         let thread = std::thread::Builder::new()
             .name("eviction-api".into())
@@ -73,13 +78,14 @@ impl Cluster {
                 runtime.block_on(async {
                     tokio::select! {
                         () = follow::pods(client, &config.node, &told) => {}
-                        () = desk.serve(inbox) => {}
+                        () = desk.serve(begun, inbox) => {}
                     }
                 });
             })?;
         Ok(Self {
             listed,
             reports,
+            left,
             thread,
         })
     }
@@ -106,7 +112,8 @@ impl Cluster {
     }
 
     pub fn owner(&self, root: CgroupDir) -> PodOwner {
-        PodOwner::new(root, self.listed.clone(), self.reports.clone())
+        let (listed, reports) = (self.listed.clone(), self.reports.clone());
+        PodOwner::new(root, listed, reports, self.left.clone())
     }
 
     /// What is known of the pods, whenever it is asked; `Err`: nothing yet.

@@ -7,6 +7,7 @@ use super::reports::Report;
 use crate::host::Owner;
 use crate::model::{Eviction, Uid};
 use crate::sys::cgroup::CgroupDir;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
@@ -14,6 +15,8 @@ pub struct PodOwner {
     root: CgroupDir,
     listed: watch::Receiver<Arc<Listed>>,
     reports: mpsc::UnboundedSender<Report>,
+    /// Those that an earlier process has left a record of.
+    begun: BTreeSet<String>,
 }
 
 impl PodOwner {
@@ -21,11 +24,13 @@ impl PodOwner {
         root: CgroupDir,
         listed: watch::Receiver<Arc<Listed>>,
         reports: mpsc::UnboundedSender<Report>,
+        begun: BTreeSet<String>,
     ) -> Self {
         Self {
             root,
             listed,
             reports,
+            begun,
         }
     }
 }
@@ -45,6 +50,11 @@ impl Owner for PodOwner {
         let _ = self.reports.send(Report::Evicted(Record::of(id, eviction)));
     }
 
+    /// Without a record nobody tells the kubelet, which would start it again for ever, to be killed for ever.
+    fn was_begun(&self, uid: &Uid) -> bool {
+        self.begun.contains(uid.as_str())
+    }
+
     /// Until the kubelet has heard of it, it restarts what has died.
     fn revives(&self) -> bool {
         true
@@ -56,5 +66,72 @@ impl Owner for PodOwner {
             Some(pod) => pod.is_torn_down(),
             None => listed.is_complete,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kube::known::KnownPod;
+    use serde_json::json;
+    use std::path::Path;
+
+    fn owner(root: &Path, listed: Listed) -> (PodOwner, mpsc::UnboundedReceiver<Report>) {
+        let (_, listed) = watch::channel(Arc::new(listed));
+        let (reports, inbox) = mpsc::unbounded_channel();
+        let root = CgroupDir::open(root).unwrap();
+        let begun = ["left".to_owned()].into();
+        (PodOwner::new(root, listed, reports, begun), inbox)
+    }
+
+    fn listed(phase: &str) -> Listed {
+        let pod = json!({"metadata": {"uid": "u1"}, "status": {"phase": phase}});
+        let known = KnownPod::of(&serde_json::from_value(pod).unwrap());
+        Listed {
+            pods: [("u1".to_owned(), Arc::new(known))].into(),
+            ..Listed::default()
+        }
+    }
+
+    #[test]
+    fn a_pod_is_found_by_its_uid_in_each_class_and_by_no_other_name() {
+        let mount = tempfile::tempdir().unwrap();
+        let root = mount.path().join("kubepods");
+        for group in ["podu1", "burstable/podu2", "besteffort/podu3/c", "other"] {
+            std::fs::create_dir_all(root.join(group)).unwrap();
+        }
+        let (owner, _inbox) = owner(&root, Listed::default());
+        let found = |uid: &str| owner.group(&Uid::new(uid), "same-name").map(|g| g.name());
+        assert_eq!(found("u1").as_deref(), Some("podu1"));
+        assert_eq!(found("u2").as_deref(), Some("podu2"));
+        assert_eq!(found("u3").as_deref(), Some("podu3"));
+        assert_eq!(found("u4"), None);
+        assert_eq!(found("other"), None);
+    }
+
+    #[test]
+    fn a_victim_is_done_with_when_it_is_torn_down_or_gone_from_a_complete_list() {
+        let root = tempfile::tempdir().unwrap();
+        let complete = Listed {
+            is_complete: true,
+            ..Listed::default()
+        };
+        for (listed, expected) in [
+            (listed("Running"), false),
+            (listed("Failed"), true),
+            (Listed::default(), false),
+            (complete, true),
+        ] {
+            let (owner, _inbox) = owner(root.path(), listed.clone());
+            assert_eq!(owner.is_done_with(&Uid::new("u1")), expected, "{listed:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_victim_with_a_record_is_gone_on_with() {
+        let root = tempfile::tempdir().unwrap();
+        let (owner, _inbox) = owner(root.path(), Listed::default());
+        assert!(owner.was_begun(&Uid::new("left")));
+        assert!(!owner.was_begun(&Uid::new("u1")));
     }
 }

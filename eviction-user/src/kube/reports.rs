@@ -69,9 +69,13 @@ impl Desk {
     }
 
     /// Until nobody can send any more. What an earlier process has begun comes first.
-    pub(super) async fn serve(self, mut reports: mpsc::UnboundedReceiver<Report>) {
+    pub(super) async fn serve(
+        self,
+        begun: Vec<Record>,
+        mut reports: mpsc::UnboundedReceiver<Report>,
+    ) {
         let mut works = JoinSet::new();
-        for record in self.kept.read() {
+        for record in begun {
             tracing::info!(
                 record = record.id,
                 pod = record.name,
