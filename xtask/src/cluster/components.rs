@@ -17,6 +17,9 @@ use super::parts::Parts;
 /// Services' addresses; nobody proxies them here, clients are told the API server's own.
 const SERVICES: &str = "10.96.0.0/24";
 
+/// There is one of each. Who has to be elected ends when the API server does not answer for ten seconds, as in some tests.
+const ALONE: &str = "--leader-elect=false";
+
 /// A program and what it is started with.
 pub(super) struct Component {
     pub(super) program: &'static str,
@@ -70,9 +73,10 @@ impl Component {
                     format!("--service-account-private-key-file={key}"),
                     format!("--root-ca-file={folder}/pki/apiserver.crt"),
                     "--use-service-account-credentials=true".to_owned(),
+                    ALONE.to_owned(),
                 ],
             ),
-            Self::new("kube-scheduler", [kubeconfig]),
+            Self::new("kube-scheduler", [kubeconfig, ALONE.to_owned()]),
         ]
     }
 
