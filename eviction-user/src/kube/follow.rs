@@ -23,7 +23,14 @@ pub(super) async fn pods(client: Client, node: &str, told: &watch::Sender<Arc<Li
             Ok(Event::InitDone) => {
                 listing.is_complete = true;
                 let pods = listing.pods.len();
-                tracing::info!(node, pods, "the pods of this node are known");
+                if pods == 0 {
+                    tracing::warn!(
+                        node,
+                        "the API has no pod on this node: is --node-name right?"
+                    );
+                } else {
+                    tracing::info!(node, pods, "the pods of this node are known");
+                }
                 told.send_replace(Arc::new(std::mem::take(&mut listing)));
             }
             Ok(Event::Apply(pod)) => change(told, |listed| listed.put(&pod)),
