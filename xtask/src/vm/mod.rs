@@ -235,7 +235,7 @@ fn run_once(
     let command = qemu::command(guest, accel, &at("initramfs"), &ports);
     let running = Running::start(command, guest.interactive, &at("qemu"))?;
     let watched = watch_over(running, guest, &nonce, &ports, clock, show);
-    keep_console(workspace, guest, &console);
+    keep_console(workspace, guest, &console, watched.is_err());
     let (code, output) = watched.map_err(|error| with_words_of_qemu(error, &at("qemu")))?;
     if let Some(out) = &guest.out {
         unpack(&files, out)?;
@@ -296,8 +296,8 @@ fn watch_over(
     let console = last_lines(&seen);
     match (watch.crash(), watch.verdict()) {
         (Some(marker), _) => Err(GuestError::Crashed {
+            console: watch::report(&seen, marker),
             marker: marker.to_owned(),
-            console,
             before_init: !watch.started(),
         }),
         (None, Some(code)) => Ok((code, printed)),
@@ -368,12 +368,14 @@ fn with_words_of_qemu(error: GuestError, log: &Path) -> GuestError {
 }
 
 /// The console of the last guest of each kind stays, for whoever looks into a failure.
-fn keep_console(workspace: &Workspace, guest: &Guest, console: &Path) {
+fn keep_console(workspace: &Workspace, guest: &Guest, console: &Path, has_failed: bool) {
     let folder = workspace.target().join("vm");
     let kept = folder.join(format!(
-        "{}-{}.console",
+        "{}-{}{}.console",
         guest.kernel.version(),
-        guest.cgroup
+        guest.cgroup,
+        // Not to be overwritten by the next one that goes well.
+        if has_failed { "-failed" } else { "" }
     ));
     let _ = std::fs::create_dir_all(&folder).and_then(|()| std::fs::copy(console, kept).map(drop));
 }

@@ -4,6 +4,9 @@
 /// What init prints before anything else; a crash before it is the emulator's or the boot's, not the command's.
 const STARTED: &str = "eviction-init: started";
 
+/// Lines of a kernel's report that are shown; the console is kept as a whole.
+const REPORT: usize = 60;
+
 /// A fresh word per boot, so that nothing a command prints can pass for a verdict.
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -51,6 +54,13 @@ impl Watch {
     pub(super) fn verdict(&self) -> Option<i32> {
         self.verdict
     }
+}
+
+/// What the kernel said of it: from the line on that told, for the calls come first and the registers of user space last.
+pub(super) fn report(console: &str, marker: &str) -> String {
+    let lines = console.lines().skip_while(|line| line.trim() != marker);
+    let lines = lines.take(REPORT).map(|line| format!("    {line}"));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Signs of a sick kernel. The kernel repeats its command line, which names some of them.
@@ -110,6 +120,16 @@ mod tests {
             watch.console(line);
             assert_eq!(watch.crash(), Some(line.trim()), "{line}");
         }
+    }
+
+    #[test]
+    fn the_report_of_a_sick_kernel_begins_where_it_is_told() {
+        let marker = "[ 66.0] watchdog: BUG: soft lockup";
+        let console = format!("[ 1.0] fine\n{marker}\n[ 66.0] RIP: 0010:spin\n[ 66.0]  </TASK>\n");
+        let expected = format!("    {marker}\n    [ 66.0] RIP: 0010:spin\n    [ 66.0]  </TASK>");
+        assert_eq!(report(&console, marker), expected);
+        let long = format!("{marker}\n{}", "call\n".repeat(100));
+        assert_eq!(report(&long, marker).lines().count(), REPORT);
     }
 
     #[test]
