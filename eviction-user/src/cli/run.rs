@@ -64,7 +64,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     // Before anything else is begun.
     let listener = args.metrics.bind()?;
     let wanted = host.wanted();
-    let (memory, keeper) = open_state(args)?;
+    let (mut memory, keeper) = open_state(args)?;
     let guards = if args.recording.is_asked_for() {
         GuardsAsked::ALL
     } else {
@@ -73,6 +73,18 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     // A dry run finishes nobody's records.
     let kept = args.state.as_deref().filter(|_| !args.dry_run);
     let cluster = host.start_cluster(kept)?;
+    if let (Some((_, left)), Some(cluster)) = (&mut memory, &cluster) {
+        // The last process may have ended between the two files.
+        for (uid, name) in cluster.left() {
+            if left.iter().all(|victim| victim.uid != uid) {
+                left.push(KeptVictim {
+                    uid,
+                    name,
+                    leaves_until: None,
+                });
+            }
+        }
+    }
     let scan = background_scan(&host, args.state.as_deref())?;
     let inventory = host.inventory(scan, guards, cluster.as_ref())?;
     let engine = host.engine_config();

@@ -6,11 +6,11 @@ use super::known::Listed;
 use super::owner::PodOwner;
 use super::record::Kept;
 use super::reports::{Desk, Report};
-use crate::model::NodeEvent;
+use crate::model::{NodeEvent, Uid};
 use crate::sys::cgroup::{CgroupDir, Hierarchy};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,8 +54,8 @@ pub struct NotListed(Duration);
 pub struct Cluster {
     listed: watch::Receiver<Arc<Listed>>,
     reports: mpsc::UnboundedSender<Report>,
-    /// Uids of pods that an earlier process has begun to evict.
-    left: BTreeSet<String>,
+    /// Pods that an earlier process has begun to evict: uid and name.
+    left: BTreeMap<String, String>,
     thread: JoinHandle<()>,
 }
 
@@ -70,7 +70,10 @@ impl Cluster {
         let client = runtime.block_on(connect(config.kubeconfig.as_deref()))?;
         let (told, listed) = watch::channel(Arc::new(Listed::default()));
         let (reports, inbox) = mpsc::unbounded_channel();
-        let left = begun.iter().map(|record| record.uid.clone()).collect();
+        let left = begun
+            .iter()
+            .map(|record| (record.uid.clone(), record.name.clone()));
+        let left = left.collect();
         let desk = Desk::new(client.clone(), config.node.clone(), listed.clone(), kept);
         let thread = std::thread::Builder::new()
             .name("eviction-api".into())
@@ -113,13 +116,19 @@ impl Cluster {
 
     pub fn owner(&self, root: CgroupDir) -> PodOwner {
         let (listed, reports) = (self.listed.clone(), self.reports.clone());
-        PodOwner::new(root, listed, reports, self.left.clone())
+        PodOwner::new(root, listed, reports, self.left.keys().cloned().collect())
     }
 
     /// What is known of the pods, whenever it is asked; `Err`: nothing yet.
     pub fn listing(&self) -> impl Fn() -> Result<String, String> + Send + Sync + 'static {
         let listed = self.listed.clone();
         move || listed.borrow().state()
+    }
+
+    /// Pods that an earlier process has begun to evict: uid and name.
+    pub fn left(&self) -> impl Iterator<Item = (Uid, String)> {
+        let left = self.left.iter();
+        left.map(|(uid, name)| (Uid::new(uid.as_str()), name.clone()))
     }
 
     /// Where the node's events go.

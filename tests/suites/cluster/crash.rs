@@ -92,6 +92,12 @@ fn without_api(node: &Node, is_killed: bool) -> Result<()> {
         Ok(begun.exists().then_some(()))
     })?;
     if is_killed {
+        let victims = state.path().join("victims.json");
+        node.until("the victim is kept", 5, |_| {
+            Ok(std::fs::read_to_string(&victims)?
+                .contains(&uid)
+                .then_some(()))
+        })?;
         drop(evictor);
         evictor = node.evictor(state.path())?;
         // Nobody else goes meanwhile: the victim is known again.
