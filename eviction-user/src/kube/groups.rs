@@ -4,14 +4,14 @@ use super::PodCgroup;
 use super::known::{KnownPod, Listed};
 use crate::host::{DiskUses, Reading, Untouchable, Workloads, kill};
 use crate::model::{ContainerStats, MemoryStats, ObservedPod, Pod, PodStats, Protection, Uid};
-use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy};
+use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy, Version};
 use crate::sys::clock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
 
 /// The cgroups of pods below the one that holds them all, each with the uid in its name.
-pub(super) fn pod_groups(root: &CgroupDir) -> Vec<(String, CgroupDir)> {
+fn pod_groups(root: &CgroupDir) -> Vec<(String, CgroupDir)> {
     let mut found = Vec::new();
     for group in root.children() {
         match uid(&group) {
@@ -107,7 +107,7 @@ impl Workloads for PodGroups {
 }
 
 impl Member {
-    fn follow_containers(&mut self, version: crate::sys::cgroup::Version) {
+    fn follow_containers(&mut self, version: Version) {
         let mut before = std::mem::take(&mut self.containers);
         for group in self.group.children() {
             let Some(id) = group

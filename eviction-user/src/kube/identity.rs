@@ -5,6 +5,7 @@
 //! So the outermost pod on a path counts: nobody inside of one can make itself another.
 
 use crate::model::QosClass;
+use std::path::{Path, PathBuf};
 
 /// The directory above all pods, in both drivers' spellings (kubelet `pkg/kubelet/cm/node_container_manager_linux.go`).
 const PODS: &str = "kubepods";
@@ -56,6 +57,31 @@ impl PodCgroup {
             uid,
             qos,
             container: container.map(str::to_owned),
+        }
+    }
+}
+
+/// Where the cgroup of the pod may be, below the one of this name that holds all pods: a name for each class of service. To be
+/// opened directly: a walk over all pods takes too long between a decision and its kill.
+pub(super) fn places(pods: &str, uid: &str) -> Vec<PathBuf> {
+    if !is_uid(uid) {
+        return Vec::new();
+    }
+    match pods.strip_suffix(SLICE) {
+        None => ["", "burstable", "besteffort"]
+            .map(|class| Path::new(class).join(format!("pod{uid}")))
+            .into(),
+        Some(pods) => {
+            let pod = format!("pod{}{SLICE}", uid.replace('-', "_"));
+            let of_class = |class| {
+                let class = format!("{pods}-{class}");
+                Path::new(&format!("{class}{SLICE}")).join(format!("{class}-{pod}"))
+            };
+            vec![
+                PathBuf::from(format!("{pods}-{pod}")),
+                of_class("burstable"),
+                of_class("besteffort"),
+            ]
         }
     }
 }
@@ -264,6 +290,21 @@ mod tests {
             "/kubepods.slice/kubepods-burstable-pod.slice",
         ] {
             assert_eq!(found(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_places_of_a_pod_are_those_that_it_is_known_by() {
+        use QosClass::{BestEffort, Burstable, Guaranteed};
+        for pods in ["kubepods", "kubepods.slice", "kubelet-kubepods.slice"] {
+            let places = places(pods, UID);
+            let known = places.iter().map(|place| {
+                let path = Path::new("/").join(pods).join(place);
+                PodCgroup::of(path.to_str().unwrap()).map(|pod| (pod.uid, pod.qos, pod.container))
+            });
+            let expected =
+                [Guaranteed, Burstable, BestEffort].map(|qos| Some((UID.to_owned(), qos, None)));
+            assert_eq!(known.collect::<Vec<_>>(), expected, "{pods}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Pods as victims: found by their cgroups, told to the API, and done with when their kubelet says so.
 
-use super::groups::pod_groups;
+use super::identity::places;
 use super::known::Listed;
 use super::record::Record;
 use super::reports::Report;
@@ -38,11 +38,9 @@ impl PodOwner {
 impl Owner for PodOwner {
     /// By the uid: a pod of the same name that was made since is another one.
     fn group(&self, uid: &Uid, _name: &str) -> Option<CgroupDir> {
-        let found = pod_groups(&self.root).into_iter();
-        found
-            .filter(|(of, _)| of == uid.as_str())
-            .map(|(_, group)| group)
-            .next()
+        let places = places(&self.root.name(), uid.as_str());
+        let mut places = places.iter().filter_map(|place| place.to_str());
+        places.find_map(|place| self.root.child(place))
     }
 
     fn evicting(&mut self, id: u64, eviction: &Eviction) {
@@ -105,8 +103,9 @@ mod tests {
         assert_eq!(found("u1").as_deref(), Some("podu1"));
         assert_eq!(found("u2").as_deref(), Some("podu2"));
         assert_eq!(found("u3").as_deref(), Some("podu3"));
-        assert_eq!(found("u4"), None);
-        assert_eq!(found("other"), None);
+        for nobody in ["u4", "other", "u3/c", "../other"] {
+            assert_eq!(found(nobody), None);
+        }
     }
 
     #[test]

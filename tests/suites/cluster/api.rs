@@ -1,9 +1,16 @@
 //! What the API says of pods, and what it must say of an evicted one.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
+use eviction_tests::load::now_ns;
 use serde_json::Value;
 
 use crate::node::Node;
+
+/// The kubelet writes each pod's status every ten seconds (`syncPeriod` in `pkg/kubelet/status/status_manager.go`, v1.36).
+const A_WRITE_AND_MORE: Duration = Duration::from_secs(12);
+const BETWEEN: Duration = Duration::from_millis(100);
 
 const RECORD: &str = "/metadata/annotations/eviction.dev~1record";
 
@@ -47,6 +54,25 @@ impl Node {
         })?;
         check_evicted(&pod)?;
         Ok(pod)
+    }
+
+    /// Watches for longer than the kubelet's time between two writes of a status: no pod of `namespace` that is on record leaves its
+    /// phase, not for a moment. How many there are.
+    pub(crate) fn stay_evicted(&self, namespace: &str) -> Result<usize> {
+        let until = now_ns() + A_WRITE_AND_MORE.as_nanos() as u64;
+        loop {
+            let is_last = now_ns() > until;
+            let pods = self.get(&["pods", "--namespace", namespace])?;
+            let pods = pods["items"].as_array().into_iter().flatten();
+            let victims: Vec<&Value> = pods.filter(|pod| !record(pod).is_empty()).collect();
+            for pod in &victims {
+                ensure!(phase(pod) == "Failed", "revived: {pod}");
+            }
+            if is_last {
+                return Ok(victims.len());
+            }
+            std::thread::sleep(BETWEEN);
+        }
     }
 
     /// The events about an object of this name, by reason.

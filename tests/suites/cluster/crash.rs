@@ -11,7 +11,7 @@ use eviction_tests::suite::Case;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::api::{phase, record};
+use crate::api::record;
 use crate::node::{self, Node};
 use crate::pods::Wish;
 
@@ -122,10 +122,8 @@ fn without_api(node: &Node, is_killed: bool) -> Result<()> {
         decision.text("id")
     );
     evictor.wait_for("gone", Duration::from_secs(60))?;
-    // Longer than the kubelet's ten seconds between two writes of a status.
-    std::thread::sleep(Duration::from_secs(12));
-    let pod = node.pod("default", "hog")?;
-    ensure!(phase(&pod) == "Failed", "revived: {}", pod["status"]);
+    let watched = node.stay_evicted("default")?;
+    ensure!(watched == 1, "{watched} victims");
     ensure!(!begun.exists(), "the record is said to be unfinished");
     evictor.drain();
     let others = evictor.of_kind("decision").filter(|d| d.text("uid") != uid);

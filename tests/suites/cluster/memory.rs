@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use eviction_tests::suite::{Case, Outcome};
+use serde_json::Value;
 
 use crate::api::{check_evicted, phase, record, text};
 use crate::node::{self, Node};
@@ -95,7 +96,7 @@ fn one_hog(node: &Node) -> Result<Outcome> {
         let pod = node.pod(wish.namespace, wish.name)?;
         let restarts = pod.pointer("/status/containerStatuses/0/restartCount");
         ensure!(
-            phase(&pod) == "Running" && restarts.and_then(serde_json::Value::as_u64) == Some(0),
+            phase(&pod) == "Running" && restarts.and_then(Value::as_u64) == Some(0),
             "{} did not live on: {}",
             wish.name,
             pod["status"]
@@ -116,7 +117,7 @@ fn many_hogs(node: &Node) -> Result<Outcome> {
     let state = tempfile::tempdir()?;
     let mut evictor = node.evictor(state.path())?;
     node.apply(&Wish::hog("hogs", 500).replica_set())?;
-    let evicted = |node: &Node| -> Result<Vec<serde_json::Value>> {
+    let evicted = |node: &Node| -> Result<Vec<Value>> {
         let pods = node.get(&["pods", "--selector", "app=hogs"])?;
         let pods = pods["items"].as_array().cloned().unwrap_or_default();
         Ok(pods
@@ -128,9 +129,19 @@ fn many_hogs(node: &Node) -> Result<Outcome> {
         Ok((evicted(node)?.len() >= ROUNDS).then_some(()))
     })?;
     node.kubectl(&["scale", "replicaset", "hogs", "--replicas=0"])?;
-    // Longer than the kubelet's ten seconds between two writes of a status.
-    std::thread::sleep(Duration::from_secs(12));
+    // The last one may be on its way still.
+    node.until("no hog is left", 60, |node| {
+        let set = node.get(&["replicaset", "hogs"])?;
+        let pods = set.pointer("/status/replicas").and_then(Value::as_u64);
+        Ok((pods == Some(0)).then_some(()))
+    })?;
+    let watched = node.stay_evicted("default")?;
     let victims = evicted(node)?;
+    ensure!(
+        watched == victims.len() && watched >= ROUNDS,
+        "{watched} of {} were watched",
+        victims.len()
+    );
     let mut nameless = 0;
     for pod in &victims {
         check_evicted(pod).with_context(|| "after the kubelet's next write")?;
