@@ -121,11 +121,9 @@ impl Kept {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn record() -> Record {
-        Record {
+impl Record {
+    pub(super) fn for_tests() -> Self {
+        Self {
             id: "7-1".into(),
             uid: "7c1b".into(),
             namespace: "shop".into(),
@@ -135,6 +133,15 @@ mod tests {
             disruption: true,
             decided: SystemTime::UNIX_EPOCH,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Record {
+        Record::for_tests()
     }
 
     #[test]

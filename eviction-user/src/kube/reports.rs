@@ -198,8 +198,7 @@ impl Desk {
             uid: Some(record.uid.clone()),
             ..ObjectReference::default()
         };
-        let note = format!("{} [record {}]", record.message.trim_end(), record.id);
-        self.publish(&pod, "Evicted", note).await;
+        self.publish(&pod, "Evicted", note(record)).await;
     }
 
     async fn tell_node(self, event: NodeEvent) {
@@ -214,8 +213,7 @@ impl Desk {
         self.publish(&node, event.reason, event.message).await;
     }
 
-    async fn publish(&self, about: &ObjectReference, reason: &str, mut note: String) {
-        note.truncate(note.floor_char_boundary(NOTE));
+    async fn publish(&self, about: &ObjectReference, reason: &str, note: String) {
         let event = Event {
             type_: EventType::Warning,
             reason: reason.to_owned(),
@@ -232,5 +230,38 @@ impl Desk {
             about = about.name,
             "the event {reason} could not be written: {failure}"
         );
+    }
+}
+
+/// The kubelet's message with the record's id, which stays however long the message is.
+fn note(record: &Record) -> String {
+    let id = format!(" [record {}]", record.id);
+    let message = record.message.trim_end();
+    let fits = message.floor_char_boundary(NOTE.saturating_sub(id.len()));
+    format!("{}{id}", &message[..fits])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_note_of_an_event_fits_and_always_has_the_records_id() {
+        let of = |message: String| {
+            let mut record = Record::for_tests();
+            record.message = message;
+            note(&record)
+        };
+        assert_eq!(
+            of("low on memory. ".to_owned()),
+            "low on memory. [record 7-1]"
+        );
+        let long = of("\u{e9}".repeat(2000));
+        assert!(
+            long.len() <= NOTE && long.len() > NOTE - 3,
+            "{}",
+            long.len()
+        );
+        assert!(long.ends_with("\u{e9} [record 7-1]"), "{long}");
     }
 }
