@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, error::Error};
 
+use crate::sys::causes;
 use aya::programs::ProgramError;
 use eviction_ebpf::abi::Rung;
 use serde::{Serialize, Serializer};
@@ -132,27 +133,13 @@ fn names<S: Serializer>(rungs: &[Rung], serializer: S) -> Result<S::Ok, S::Error
 
 /// An error with its causes in one line. The verifier's log, which can have thousands of lines, is cut to its verdict.
 pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut line = String::new();
-    let mut next = Some(error);
-    while let Some(cause) = next {
-        let words = match cause.downcast_ref::<ProgramError>() {
-            Some(ProgramError::LoadError { verifier_log, .. }) => {
-                format!(
-                    "the kernel refused the program{}",
-                    verdict(&verifier_log.to_string())
-                )
-            }
-            _ => cause.to_string(),
-        };
-        if !line.ends_with(&words) {
-            if !line.is_empty() {
-                line.push_str(": ");
-            }
-            line.push_str(&words);
-        }
-        next = cause.source();
-    }
-    line
+    causes::told_by(error, |cause| match cause.downcast_ref::<ProgramError>() {
+        Some(ProgramError::LoadError { verifier_log, .. }) => format!(
+            "the kernel refused the program{}",
+            verdict(&verifier_log.to_string())
+        ),
+        _ => cause.to_string(),
+    })
 }
 
 /// The last line that says something; the statistics come after it.

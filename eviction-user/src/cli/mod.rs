@@ -34,8 +34,14 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "eviction", version, max_term_width = 100)]
 struct Args {
-    /// What to log on stderr: a level, or a filter in the syntax of RUST_LOG.
-    #[arg(long, global = true, env = "RUST_LOG", default_value = "info")]
+    /// What to log on stderr: a level, or a filter in the syntax of RUST_LOG. The default leaves out the HTTP client's own word
+    /// on each failed request: what becomes of it is logged.
+    #[arg(
+        long,
+        global = true,
+        env = "RUST_LOG",
+        default_value = "info,kube_client::client::builder=off"
+    )]
     log_level: String,
     /// How to log.
     #[arg(long, global = true, value_enum, default_value = "auto")]

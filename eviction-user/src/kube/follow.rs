@@ -1,6 +1,7 @@
 //! Follows this node's pods in the API.
 
 use super::known::Listed;
+use crate::sys::causes::causes;
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::WatchStreamExt;
@@ -15,49 +16,127 @@ pub(super) async fn pods(client: Client, node: &str, told: &watch::Sender<Arc<Li
     let api: Api<Pod> = Api::all(client);
     let of_this_node = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
     let mut events = pin!(watcher(api, of_this_node).default_backoff());
-    let mut listing = Listed::default();
+    let mut follower = Follower {
+        node,
+        told,
+        listing: Listed::default(),
+    };
     while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::Init) => listing = Listed::default(),
-            Ok(Event::InitApply(pod)) => listing.put(&pod),
-            Ok(Event::InitDone) => {
-                listing.is_complete = true;
-                let pods = listing.pods.len();
-                if pods == 0 {
-                    tracing::warn!(
-                        node,
-                        "the API has no pod on this node: is --node-name right?"
-                    );
-                } else {
-                    tracing::info!(node, pods, "the pods of this node are known");
-                }
-                told.send_replace(Arc::new(std::mem::take(&mut listing)));
-            }
-            Ok(Event::Apply(pod)) => change(told, |listed| listed.put(&pod)),
-            Ok(Event::Delete(pod)) => change(told, |listed| listed.remove(&pod)),
-            Err(error) => {
-                // Told once for each time that it is lost.
-                if told.borrow().trouble.is_none() {
-                    let known = if told.borrow().is_complete {
-                        "going on with the last list"
-                    } else {
-                        "no pod is evicted until it answers"
-                    };
-                    tracing::warn!(
-                        node,
-                        "the API server does not tell of pods; {known}: {error}"
-                    );
-                }
-            }
-        }
+        follower.hear(event);
     }
 }
 
-/// Whoever is told of a change is heard.
-fn change(told: &watch::Sender<Arc<Listed>>, change: impl FnOnce(&mut Listed)) {
-    told.send_modify(|listed| {
-        let listed = Arc::make_mut(listed);
-        listed.trouble = None;
-        change(listed);
-    });
+/// Takes in what the API server says, and tells whoever listens.
+struct Follower<'a> {
+    node: &'a str,
+    told: &'a watch::Sender<Arc<Listed>>,
+    /// A list that is not complete yet.
+    listing: Listed,
+}
+
+impl Follower<'_> {
+    fn hear(&mut self, event: watcher::Result<Event<Pod>>) {
+        match event {
+            Ok(Event::Init) => self.listing = Listed::default(),
+            Ok(Event::InitApply(pod)) => self.listing.put(&pod),
+            Ok(Event::InitDone) => self.has_listed(),
+            Ok(Event::Apply(pod)) => self.change(|listed| listed.put(&pod)),
+            Ok(Event::Delete(pod)) => self.change(|listed| listed.remove(&pod)),
+            Err(error) => self.lost(causes(&error)),
+        }
+    }
+
+    fn has_listed(&mut self) {
+        let node = self.node;
+        self.listing.is_complete = true;
+        match self.listing.pods.len() {
+            0 => tracing::warn!(
+                node,
+                "the API has no pod on this node: is --node-name right?"
+            ),
+            pods => tracing::info!(node, pods, "the pods of this node are known"),
+        }
+        let listed = std::mem::take(&mut self.listing);
+        self.told.send_replace(Arc::new(listed));
+    }
+
+    /// Whoever is told of a change is heard.
+    fn change(&self, change: impl FnOnce(&mut Listed)) {
+        self.told.send_modify(|listed| {
+            let listed = Arc::make_mut(listed);
+            listed.trouble = None;
+            change(listed);
+        });
+    }
+
+    /// Told once for each time that it is lost.
+    fn lost(&self, why: String) {
+        let (is_news, is_complete) = {
+            let listed = self.told.borrow();
+            (listed.trouble.is_none(), listed.is_complete)
+        };
+        if is_news {
+            let known = if is_complete {
+                "going on with the last list"
+            } else {
+                "no pod is evicted until it answers"
+            };
+            let node = self.node;
+            tracing::warn!(node, "the API server does not tell of pods; {known}: {why}");
+        }
+        self.told
+            .send_modify(|listed| Arc::make_mut(listed).trouble = Some(why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(uid: &str) -> Pod {
+        serde_json::from_value(json!({"metadata": {"uid": uid}})).unwrap()
+    }
+
+    fn lost() -> watcher::Result<Event<Pod>> {
+        Err(watcher::Error::NoResourceVersion)
+    }
+
+    #[test]
+    fn a_list_counts_when_it_is_complete_and_the_last_one_stays_while_the_server_is_away() {
+        let (told, heard) = watch::channel(Arc::new(Listed::default()));
+        let mut follower = Follower {
+            node: "n",
+            told: &told,
+            listing: Listed::default(),
+        };
+        let uids = || heard.borrow().pods.keys().cloned().collect::<Vec<_>>();
+        let trouble = || heard.borrow().trouble.clone();
+
+        follower.hear(lost());
+        assert!(trouble().unwrap().contains("resourceVersion"));
+        assert!(heard.borrow().state().is_err());
+        for event in [Event::Init, Event::InitApply(pod("a"))] {
+            follower.hear(Ok(event));
+        }
+        assert!(!heard.borrow().is_complete, "half a list is none");
+        follower.hear(Ok(Event::InitDone));
+        assert_eq!((uids(), trouble()), (vec!["a".to_owned()], None));
+        follower.hear(Ok(Event::Apply(pod("b"))));
+        follower.hear(Ok(Event::Delete(pod("a"))));
+        assert_eq!(uids(), ["b"]);
+
+        // Cut off, and another list begun.
+        follower.hear(lost());
+        for event in [Event::Init, Event::InitApply(pod("c"))] {
+            follower.hear(Ok(event));
+        }
+        assert_eq!(uids(), ["b"]);
+        assert!(heard.borrow().state().unwrap().contains("by the last list"));
+        follower.hear(Ok(Event::InitDone));
+        assert_eq!((uids(), trouble()), (vec!["c".to_owned()], None));
+        follower.hear(lost());
+        follower.hear(Ok(Event::Apply(pod("d"))));
+        assert_eq!(trouble(), None, "it is heard again");
+    }
 }

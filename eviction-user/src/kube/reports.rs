@@ -4,6 +4,7 @@ use super::known::Listed;
 use super::names::REPORTER;
 use super::record::{Kept, Record};
 use crate::model::NodeEvent;
+use crate::sys::causes::causes;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -149,7 +150,7 @@ impl Desk {
                 Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 422) => {
                     return Written::Needless;
                 }
-                Ok(Err(error)) => error.to_string(),
+                Ok(Err(error)) => causes(&error),
                 Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
             };
             if !std::mem::replace(&mut has_failed, true) {
@@ -223,7 +224,7 @@ impl Desk {
         };
         let failure = match timeout(PATIENCE, self.recorder.publish(&event, about)).await {
             Ok(Ok(())) => return,
-            Ok(Err(error)) => error.to_string(),
+            Ok(Err(error)) => causes(&error),
             Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
         };
         tracing::warn!(

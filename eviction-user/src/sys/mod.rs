@@ -2,6 +2,7 @@
 //! Pure parsers stand apart from the readers that feed them.
 
 pub mod background;
+pub mod causes;
 pub mod cgroup;
 pub mod clock;
 pub mod distant;

@@ -65,7 +65,7 @@ fn missing(host: &Host, snapshot: &Snapshot) -> Vec<String> {
         .pods
         .iter()
         .filter(|pod| pod.stats.is_none())
-        .map(|pod| pod.pod.name.as_str())
+        .map(|pod| pod.pod.full_name())
         .collect();
     if !unread.is_empty() {
         missing.push(format!(
@@ -78,7 +78,7 @@ fn missing(host: &Host, snapshot: &Snapshot) -> Vec<String> {
             .pods
             .iter()
             .filter(|pod| !is_scanned(pod))
-            .map(|pod| pod.pod.name.as_str())
+            .map(|pod| pod.pod.full_name())
             .collect();
         if !uncounted.is_empty() {
             missing.push(format!(

@@ -98,7 +98,7 @@ impl Report {
                 signals: vec![row.signal.name()],
                 met: is_met,
                 order: rank::criteria(resource).map(criterion),
-                victim: ranking.victim().map(|victim| victim.pod.name.clone()),
+                victim: ranking.victim().map(|victim| victim.pod.full_name()),
                 candidates: candidates
                     .map(|candidate| candidate_row(candidate, resource, snapshot.taken))
                     .collect(),
@@ -167,7 +167,7 @@ fn candidate_row(candidate: &Candidate, resource: Resource, now: Timestamp) -> C
     let is_known = key.has_stats && is_counted;
     let is_victim = candidate.outcome == Outcome::Chosen;
     CandidateRow {
-        name: candidate.pod.name.clone(),
+        name: candidate.pod.full_name(),
         uid: candidate.pod.uid.to_string(),
         has_stats: key.has_stats,
         exceeds_request: is_known.then_some(key.exceeds_request),
