@@ -12,7 +12,7 @@ pub mod names;
 
 /// Grows with every change of a layout or a meaning in this module. The object carries it in the *name* of a global
 /// ([`names::ABI`]), so an object of another ABI cannot be loaded, and in every event.
-pub const ABI: u16 = 4;
+pub const ABI: u16 = 5;
 
 /// Slots for memory: 0 is the node's, the others are for cgroups.
 pub const MEMORY_SLOTS: u32 = 4;
@@ -183,12 +183,14 @@ pub enum Kind {
     /// Pages.
     Memory = 1,
     Inodes = 2,
-    /// Bytes of disk space.
+    /// Bytes of disk space, as the file system itself takes them.
     Bytes = 3,
     /// Tasks: processes and threads.
     Forks = 4,
     /// A victim of the OOM killer; no slot counts these, each is an event of its own.
     OomKill = 5,
+    /// Bytes written, on file systems that are not seen taking space: a bound, and nobody's growth.
+    Written = 6,
 }
 
 /// The hook that an event came from. The numbers are part of the ABI.
@@ -218,6 +220,9 @@ pub enum Rung {
     TraceBtrfsBytes = 41,
     FentryTmpfsBytes = 44,
     KprobeTmpfsBytes = 45,
+    FentryWritten = 52,
+    KprobeWritten = 53,
+    TraceWritten = 54,
     TraceNewTask = 48,
     TraceOom = 64,
     TraceReclaim = 65,
@@ -238,6 +243,8 @@ pub enum FolioSize {
     Order = 3,
 }
 
+/// Bytes in a page.
+pub const PAGE_BYTES: u64 = 4096;
 /// The largest folio that a page fault or the page cache brings in on 4 KiB pages: one huge page.
 pub const WORST_FOLIO_PAGES: u32 = 512;
 

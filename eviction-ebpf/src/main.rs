@@ -5,6 +5,8 @@
 #[cfg(target_arch = "bpf")]
 mod filesystem;
 #[cfg(target_arch = "bpf")]
+mod folio;
+#[cfg(target_arch = "bpf")]
 mod globals;
 #[cfg(target_arch = "bpf")]
 mod growth;

@@ -12,7 +12,7 @@ use eviction_ebpf::abi::{
     SLOTS as SLOT_ROOM, SUPERS as SUPER_ROOM, Slot, UNKNOWN,
 };
 
-use crate::globals::EVICTION_ABI_4;
+use crate::globals::EVICTION_ABI_5;
 
 pub(crate) const EEXIST: i32 = 17;
 
@@ -173,7 +173,7 @@ pub(crate) fn report<C: EbpfContext>(ctx: &C, slot: u32, limit_word: u64, crossi
         cpu: unsafe { bpf_get_smp_processor_id() },
         kind: crossing.kind as u8,
         rung: crossing.rung as u8,
-        abi: EVICTION_ABI_4.load() as u16,
+        abi: EVICTION_ABI_5.load() as u16,
     });
     if !sent {
         let _ = CLAIMS.remove(claim);

@@ -60,6 +60,7 @@ impl TryFrom<u8> for Kind {
             Self::Bytes,
             Self::Forks,
             Self::OomKill,
+            Self::Written,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == number)
@@ -68,7 +69,7 @@ impl TryFrom<u8> for Kind {
 }
 
 impl Rung {
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 30] = [
         Self::FentryCharge,
         Self::KprobeCharge,
         Self::PerfFaults,
@@ -96,6 +97,9 @@ impl Rung {
         Self::TraceBtrfsBytes,
         Self::FentryTmpfsBytes,
         Self::KprobeTmpfsBytes,
+        Self::FentryWritten,
+        Self::KprobeWritten,
+        Self::TraceWritten,
     ];
 
     /// The name users see, and tests compare: hook kind and hook.
@@ -128,6 +132,9 @@ impl Rung {
             Self::TraceBtrfsBytes => "raw_tp/btrfs_reserved_extent_alloc",
             Self::FentryTmpfsBytes => "fentry/shmem_acct_blocks",
             Self::KprobeTmpfsBytes => "kprobe/shmem_acct_blocks",
+            Self::FentryWritten => "fentry/generic_write_checks",
+            Self::KprobeWritten => "kprobe/generic_write_checks",
+            Self::TraceWritten => "raw_tp/writeback_dirty_folio",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Names by which user space finds things in the object.
 
 /// Its name is its value: loading an object of another ABI fails with this name.
-pub const ABI: &str = "EVICTION_ABI_4";
+pub const ABI: &str = "EVICTION_ABI_5";
 
 pub mod map {
     pub const SLOTS: &str = "SLOTS";
@@ -75,6 +75,13 @@ pub mod program {
     pub const TMPFS_TAKE_KPROBE: &str = "ev_tm_take_kp";
     pub const TMPFS_GIVE_FEXIT: &str = "ev_tm_give_fx";
     pub const TMPFS_GIVE_KPROBE: &str = "ev_tm_give_kp";
+    pub const DIRTIED: &str = "ev_dirtied";
+    pub const DIRECT_FENTRY: &str = "ev_direct_fe";
+    pub const DIRECT_KPROBE: &str = "ev_direct_kp";
+    pub const ALLOCATE_FENTRY: &str = "ev_fallocate_fe";
+    pub const ALLOCATE_KPROBE: &str = "ev_fallocate_kp";
+    pub const NAMED_FENTRY: &str = "ev_named_fe";
+    pub const NAMED_KPROBE: &str = "ev_named_kp";
     /// At the return of any function that gives back.
     pub const GIVEN_KRETPROBE: &str = "ev_given_kr";
     /// Learns the super blocks of file systems whose types are not known.
@@ -158,6 +165,15 @@ pub mod global {
     pub const BTRFS_SPACE_FS: &str = "BTRFS_SPACE_FS";
     /// `btrfs_inode.vfs_inode`
     pub const BTRFS_VNODE: &str = "BTRFS_VNODE";
+    /// `address_space.host`
+    pub const MAPPING_HOST: &str = "MAPPING_HOST";
+    /// `kiocb.ki_filp`, `.ki_flags`
+    pub const KIOCB_FILE: &str = "KIOCB_FILE";
+    pub const KIOCB_FLAGS: &str = "KIOCB_FLAGS";
+    /// `file.f_inode`
+    pub const FILE_INODE: &str = "FILE_INODE";
+    /// `iov_iter.count`
+    pub const ITER_COUNT: &str = "ITER_COUNT";
     /// `xfs_inode.i_vnode`
     pub const XFS_VNODE: &str = "XFS_VNODE";
     /// `folio.flags`, or `page.flags` where there are no folios.

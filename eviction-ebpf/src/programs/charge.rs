@@ -7,12 +7,13 @@ use aya_ebpf::{
         BtfTracePointContext, FEntryContext, PerfEventContext, ProbeContext, RawTracePointContext,
     },
 };
-use eviction_ebpf::abi::{FolioSize, Rung, UNKNOWN, WORST_FOLIO_PAGES};
+use eviction_ebpf::abi::Rung;
 
 use crate::{
-    globals::{FOLIO_FLAGS, FOLIO_SIZE, FOLIO_SIZE_KIND, HEAD_BIT, PAGES_PER_FAULT},
+    folio,
+    globals::PAGES_PER_FAULT,
     hierarchy, maps,
-    reading::{Probed, Reads, Typed},
+    reading::{Probed, Typed},
     spend::{self, Charge},
 };
 
@@ -55,13 +56,13 @@ pub(crate) fn ev_faults(ctx: PerfEventContext) -> u32 {
 /// faults they are booked in batches while the line is far, whoever brought them in.
 #[raw_tracepoint(tracepoint = "mm_filemap_add_to_page_cache")]
 pub(crate) fn ev_filemap(ctx: RawTracePointContext) -> i32 {
-    entered_cache(&ctx, folio_pages::<Probed>(ctx.arg(0)))
+    entered_cache(&ctx, folio::pages::<Probed>(ctx.arg(0)))
 }
 
 /// The same, where the verifier knows what a folio is.
 #[btf_tracepoint(function = "mm_filemap_add_to_page_cache")]
 pub(crate) fn ev_filemap_t(ctx: BtfTracePointContext) -> i32 {
-    entered_cache(&ctx, folio_pages::<Typed>(ctx.arg(0)))
+    entered_cache(&ctx, folio::pages::<Typed>(ctx.arg(0)))
 }
 
 #[inline(always)]
@@ -117,31 +118,4 @@ fn charge_counter<C: EbpfContext>(ctx: &C, counter: u64, pages: u64, rung: Rung)
         },
     );
     0
-}
-
-/// Pages of a folio; the worst case if it is large and its size cannot be read.
-#[inline(always)]
-fn folio_pages<R: Reads>(folio: u64) -> u64 {
-    let worst = u64::from(WORST_FOLIO_PAGES);
-    if FOLIO_FLAGS.load() == UNKNOWN || HEAD_BIT.load() == UNKNOWN {
-        return worst;
-    }
-    // Unreadable flags count as those of a large folio.
-    let flags = R::read(folio, FOLIO_FLAGS.load(), u64::MAX);
-    if flags & (1 << (HEAD_BIT.load() & 63)) == 0 {
-        return 1;
-    }
-    let kind = FOLIO_SIZE_KIND.load();
-    if kind == FolioSize::Unknown as u32 {
-        return worst;
-    }
-    let field = R::read(folio, FOLIO_SIZE.load(), UNKNOWN);
-    if field == UNKNOWN {
-        return worst;
-    }
-    if kind == FolioSize::Pages as u32 {
-        u64::from(field)
-    } else {
-        1 << (field & 0xff & 31)
-    }
 }

@@ -104,7 +104,7 @@ fn freed(inode: u64) -> i32 {
 /// Both arguments are read before one is chosen: left to itself the compiler chooses the address first, and the verifier
 /// wants every offset into the context to be a constant.
 #[inline(always)]
-fn chosen(first: u64, second: u64) -> u64 {
+pub(super) fn chosen(first: u64, second: u64) -> u64 {
     let (first, second) = (black_box(first), black_box(second));
     if INODE_ARG.load() == 0 { first } else { second }
 }

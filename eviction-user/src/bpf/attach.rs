@@ -224,15 +224,19 @@ impl Live {
             let families = options.families.as_ref();
             families.is_none_or(|families| families.contains(family))
         };
+        let mut left_over = Vec::new();
         for family in Family::ALL.into_iter().filter(wanted) {
-            let events = climb(
-                plan.ladder(family),
-                &mut hooks,
-                facts,
-                options,
-                report.of_mut(family),
-            );
+            let its_report = report.of_mut(family);
+            let events = climb(plan.ladder(family), &mut hooks, facts, options, its_report);
+            if !its_report.is_attached() {
+                left_over.extend(family.instead().filter(|instead| !wanted(instead)));
+            }
             faults = faults.or(events);
+        }
+        left_over.dedup();
+        for family in left_over {
+            let its_report = report.of_mut(family);
+            climb(plan.ladder(family), &mut hooks, facts, options, its_report);
         }
         let links = hooks.into_links();
         let log = if options.bpf_log {

@@ -163,6 +163,19 @@ pub(super) fn parts(rung: Rung, facts: &Facts) -> Vec<Part> {
                 fexit(program::TMPFS_GIVE_FEXIT, "shmem_inode_unacct_blocks"),
             ],
         },
+        Rung::FentryWritten => vec![
+            raw(program::DIRTIED, dirtied(facts)),
+            fentry(program::DIRECT_FENTRY, "generic_write_checks"),
+            fentry(program::ALLOCATE_FENTRY, "vfs_fallocate"),
+            fentry(program::NAMED_FENTRY, "inode_init_owner"),
+        ],
+        Rung::KprobeWritten => vec![
+            raw(program::DIRTIED, dirtied(facts)),
+            kprobe(program::DIRECT_KPROBE, "generic_write_checks"),
+            kprobe(program::ALLOCATE_KPROBE, "vfs_fallocate"),
+            kprobe(program::NAMED_KPROBE, "inode_init_owner"),
+        ],
+        Rung::TraceWritten => vec![raw(program::DIRTIED, dirtied(facts))],
         Rung::KprobeTmpfsBytes => match SHMEM_PAGE.into_iter().find(|name| has(name)) {
             Some(name) => vec![kprobe(program::TMPFS_PAGE_KPROBE, name)],
             None => [
@@ -181,6 +194,13 @@ pub(super) fn parts(rung: Rung, facts: &Facts) -> Vec<Part> {
 const XFS_MOD: [&str; 2] = ["xfs_mod_fdblocks", "xfs_mod_freecounter"];
 /// Up to 5.15, up to 6.5; later `shmem_inode_acct_blocks`.
 const SHMEM_PAGE: [&str; 2] = ["shmem_alloc_and_acct_page", "shmem_alloc_and_acct_folio"];
+
+/// Its name before there were folios.
+fn dirtied(facts: &Facts) -> &'static str {
+    const NAMES: [&str; 2] = ["writeback_dirty_folio", "writeback_dirty_page"];
+    let known = NAMES.into_iter().find(|name| facts.has_tracepoint(name));
+    known.unwrap_or(NAMES[0])
+}
 
 /// The number of blocks is the second argument of the oldest of the functions, the third of all others.
 pub(super) fn xfs_delta_argument(facts: &Facts) -> u32 {
@@ -227,6 +247,15 @@ fn members(rung: Rung) -> &'static [&'static str] {
         ],
         Rung::TraceBtrfsBytes => &[global::BTRFS_SUPER],
         Rung::FentryTmpfsBytes | Rung::KprobeTmpfsBytes => &[global::SB_BLOCK_BITS],
+        Rung::FentryWritten | Rung::KprobeWritten => &[
+            global::SB_BLOCK_BITS,
+            global::MAPPING_HOST,
+            global::KIOCB_FILE,
+            global::KIOCB_FLAGS,
+            global::FILE_INODE,
+            global::ITER_COUNT,
+        ],
+        Rung::TraceWritten => &[global::MAPPING_HOST],
         Rung::FentryFreed | Rung::KprobeFreed | Rung::TraceFreedBtrfs => &[global::INODE_NLINK],
         _ => &[],
     }

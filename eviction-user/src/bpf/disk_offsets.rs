@@ -8,7 +8,7 @@ use eviction_ebpf::abi::names::global;
 use super::offsets::KernelTypes;
 
 /// The global that takes an offset, and the member whose it is.
-const MEMBERS: [(&str, &str, &str); 17] = [
+const MEMBERS: [(&str, &str, &str); 22] = [
     (global::INODE_NLINK, "inode", "i_nlink"),
     (global::SB_BLOCK_BITS, "super_block", "s_blocksize_bits"),
     (global::SB_PRIVATE, "super_block", "s_fs_info"),
@@ -26,6 +26,11 @@ const MEMBERS: [(&str, &str, &str); 17] = [
     (global::BTRFS_SUPER, "btrfs_fs_info", "sb"),
     (global::BTRFS_SPACE_FS, "btrfs_space_info", "fs_info"),
     (global::BTRFS_VNODE, "btrfs_inode", "vfs_inode"),
+    (global::MAPPING_HOST, "address_space", "host"),
+    (global::KIOCB_FILE, "kiocb", "ki_filp"),
+    (global::KIOCB_FLAGS, "kiocb", "ki_flags"),
+    (global::FILE_INODE, "file", "f_inode"),
+    (global::ITER_COUNT, "iov_iter", "count"),
 ];
 
 pub(super) fn find(types: &KernelTypes) -> BTreeMap<String, u32> {

@@ -18,7 +18,7 @@ use crate::sys::numa;
 use eviction_ebpf::credit::NodeLag;
 
 /// Functions that programs attach to.
-pub(super) const FUNCTIONS: [&str; 19] = [
+pub(super) const FUNCTIONS: [&str; 21] = [
     "page_counter_try_charge",
     "inode_init_owner",
     "clear_inode",
@@ -38,9 +38,11 @@ pub(super) const FUNCTIONS: [&str; 19] = [
     "shmem_alloc_and_acct_folio",
     "shmem_inode_acct_blocks",
     "shmem_inode_unacct_blocks",
+    "generic_write_checks",
+    "vfs_fallocate",
 ];
 /// Tracepoints that programs attach to.
-pub(super) const TRACEPOINTS: [&str; 22] = [
+pub(super) const TRACEPOINTS: [&str; 24] = [
     "mm_filemap_add_to_page_cache",
     "mm_page_alloc",
     "ext4_allocate_inode",
@@ -63,6 +65,8 @@ pub(super) const TRACEPOINTS: [&str; 22] = [
     "ext4_free_blocks",
     "xfs_trans_commit",
     "xfs_iomap_alloc",
+    "writeback_dirty_folio",
+    "writeback_dirty_page",
 ];
 
 /// Where to look. The default is the running system; tests and `--btf` point elsewhere.

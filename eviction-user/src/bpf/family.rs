@@ -19,6 +19,8 @@ pub enum Family {
     XfsBytes,
     BtrfsBytes,
     TmpfsBytes,
+    /// Disk space by what is written, where the file system is not seen taking it.
+    WrittenBytes,
     /// Tasks, which is what process ids are used up by.
     Pids,
     /// OOM victims, stalls in reclaim, cgroups that come and go: told, and never armed.
@@ -26,7 +28,7 @@ pub enum Family {
 }
 
 impl Family {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Memory,
         Self::Inodes,
         Self::Freed,
@@ -34,6 +36,7 @@ impl Family {
         Self::XfsBytes,
         Self::BtrfsBytes,
         Self::TmpfsBytes,
+        Self::WrittenBytes,
         Self::Pids,
         Self::Observations,
     ];
@@ -46,6 +49,16 @@ impl Family {
             (Resource::EphemeralStorage, FsKind::Xfs) => Some(Self::XfsBytes),
             (Resource::EphemeralStorage, FsKind::Btrfs) => Some(Self::BtrfsBytes),
             (Resource::EphemeralStorage, FsKind::Tmpfs) => Some(Self::TmpfsBytes),
+            (Resource::EphemeralStorage, FsKind::Other(_)) => Some(Self::WrittenBytes),
+            _ => None,
+        }
+    }
+
+    /// What is left where no hook of this family can be attached.
+    pub const fn instead(self) -> Option<Self> {
+        match self {
+            Self::Ext4Bytes | Self::BtrfsBytes => Some(Self::WrittenBytes),
+            // What is written bounds neither: xfs takes a multiple of it, tmpfs takes pages that are only read.
             _ => None,
         }
     }
@@ -60,6 +73,7 @@ impl Family {
             Self::XfsBytes => "xfs-bytes",
             Self::BtrfsBytes => "btrfs-bytes",
             Self::TmpfsBytes => "tmpfs-bytes",
+            Self::WrittenBytes => "written-bytes",
             Self::Pids => "pids",
             Self::Observations => "observations",
         }
@@ -71,6 +85,7 @@ impl Family {
             Self::Memory => Kind::Memory,
             Self::Inodes | Self::Freed => Kind::Inodes,
             Self::Ext4Bytes | Self::XfsBytes | Self::BtrfsBytes | Self::TmpfsBytes => Kind::Bytes,
+            Self::WrittenBytes => Kind::Written,
             Self::Pids => Kind::Forks,
             Self::Observations => Kind::OomKill,
         }

@@ -179,6 +179,11 @@ const LADDERS: [&[&[Rung]]; Family::ALL.len()] = [
     &[&[Rung::KprobeBtrfsBytes], &[Rung::TraceBtrfsBytes]],
     // No tracepoint fires where tmpfs takes a page.
     &[&[Rung::FentryTmpfsBytes], &[Rung::KprobeTmpfsBytes]],
+    &[
+        &[Rung::FentryWritten],
+        &[Rung::KprobeWritten],
+        &[Rung::TraceWritten],
+    ],
     // A tracepoint that sees every task, at next to no cost: there is nothing better to try first.
     &[&[Rung::TraceNewTask]],
     &[&[Rung::TraceOom, Rung::TraceReclaim, Rung::TraceCgroups]],
@@ -201,7 +206,9 @@ fn excluded(rung: Rung, facts: &Facts) -> Option<Reason> {
     let obstacle = bundle::obstacle(rung, facts);
     match rung {
         Rung::PerfFaults => perf(facts),
-        Rung::FentryInode | Rung::KprobeInode => obstacle.or_else(|| argument(facts)),
+        Rung::FentryInode | Rung::KprobeInode | Rung::FentryWritten | Rung::KprobeWritten => {
+            obstacle.or_else(|| argument(facts))
+        }
         Rung::TraceOom => obstacle.or_else(|| unknown(&facts.offsets.victim, "mark_victim")),
         Rung::TraceCgroups => obstacle
             .or_else(|| unknown(&facts.offsets.cgroup, "cgroup_mkdir"))

@@ -1,14 +1,18 @@
 //! The kernel side as a [`PressureSource`]: lines become slots, distances become credits.
 
 mod device;
+mod written;
+
+use std::collections::BTreeSet;
 
 use eviction_ebpf::abi::{Event, Kind, Rung, Stall, VICTIM_SLOT};
 
 use super::{
-    Armed, Attached, Credit, Events, Family, Mark, RingError, SlotError, SlotHandle, vigil::Vigil,
+    Armed, Attached, Credit, Events, Family, Mark, Report, RingError, SlotError, SlotHandle,
+    vigil::Vigil,
 };
 use crate::{
-    model::{Signal, Timestamp},
+    model::{Resource, Signal, Timestamp},
     ports::{
         Coverage, Distance, Growth, Moved, OomVictim, PressureEvent, PressureSource, SilentHook,
     },
@@ -31,6 +35,8 @@ pub struct Wanted {
     /// Signals of inodes and bytes that hooks can follow.
     pub devices: Vec<WantedDevice>,
     pub pids: bool,
+    /// Signals of bytes that no hook can follow.
+    pub uncounted: BTreeSet<Signal>,
     /// Why the others cannot be followed, in words for people.
     pub doubts: Vec<String>,
 }
@@ -65,6 +71,7 @@ impl Wanted {
     pub fn add_device(&mut self, signal: Signal, fs: &FileSystem) {
         if let Some(doubt) = trust::unfollowed(fs, signal) {
             self.doubts.push(doubt);
+            self.uncounted.extend(of_bytes(signal));
             return;
         }
         let kind = fs.mount.as_ref().map(|mount| mount.kind.clone());
@@ -73,6 +80,7 @@ impl Wanted {
             Err(doubt) => {
                 let place = fs.path().display();
                 self.doubts.push(format!("{signal} at {place}: {doubt}"));
+                self.uncounted.extend(of_bytes(signal));
             }
         }
     }
@@ -88,12 +96,30 @@ impl Wanted {
         Family::ALL.into_iter().filter(wants).collect()
     }
 
+    /// The lines that events alone do not cover, in words for people: of their file systems only what is written is seen.
+    pub fn bounded(&self, report: &Report) -> Vec<String> {
+        let by_writes = |wanted: &&WantedDevice| {
+            let serving = report.serving(wanted.family);
+            serving == Family::WrittenBytes && report.of(serving).is_attached()
+        };
+        let told = |wanted: &WantedDevice| {
+            let signal = wanted.signal;
+            format!("{signal}: {}", written::bound(wanted.kind.name(), report))
+        };
+        self.devices.iter().filter(by_writes).map(told).collect()
+    }
+
     /// Those, what makes the ranking better, and what is told besides.
     pub fn families_to_attach(&self) -> Vec<Family> {
         let mut families = self.families();
         families.push(Family::Observations);
         with_company(families)
     }
+}
+
+/// The signal, if it is about disk space.
+pub(super) fn of_bytes(signal: Signal) -> Option<Signal> {
+    (signal.resource() == Resource::EphemeralStorage).then_some(signal)
 }
 
 /// Inodes being freed make the growth of those that are made the better.
@@ -126,6 +152,8 @@ pub struct KernelEvents {
     forgotten: u64,
     /// Some slot was given back: an event of it may still come.
     has_released: bool,
+    /// Lines of bytes for which no hook is attached.
+    uncounted: BTreeSet<Signal>,
 }
 
 struct ArmedSlot {
@@ -138,7 +166,7 @@ struct ArmedSlot {
     signals: Vec<Signal>,
     vigils: Vec<Vigil>,
     /// Some of what is used up goes unseen (on tmpfs each hard link takes an inode, and no hook is called that all kernels
-    /// have): the timer has to go on as if no event came.
+    /// have; what is written is not all that is taken): the timer has to go on as if no event came.
     leaks: bool,
     /// The nearest line of those armed since the mark.
     nearest: Option<(Signal, Distance)>,
@@ -219,9 +247,12 @@ impl KernelEvents {
             victims: Vec::new(),
             forgotten: 0,
             has_released: false,
+            uncounted: wanted.uncounted.clone(),
         };
         for device in &wanted.devices {
-            opened.watch(device)?;
+            if !opened.watch(device)? {
+                opened.uncounted.extend(of_bytes(device.signal));
+            }
         }
         Ok(opened)
     }
@@ -412,11 +443,13 @@ impl PressureSource for KernelEvents {
             match kind {
                 Kind::Inodes => growth.inodes.insert(consumer, grown),
                 Kind::Bytes => growth.bytes.insert(consumer, grown),
-                Kind::Memory | Kind::Forks | Kind::OomKill => None,
+                Kind::Memory | Kind::Forks | Kind::OomKill | Kind::Written => None,
             };
         }
         let gone = begun.saturating_sub(there + self.attached.growth_dropped());
         self.forgotten = self.forgotten.max(gone);
+        let bounded = |slot: &ArmedSlot| slot.family == Family::WrittenBytes;
+        growth.uncounted_bytes = !self.uncounted.is_empty() || self.slots.iter().any(bounded);
         growth
     }
 

@@ -33,6 +33,16 @@ impl Report {
         self.families.get(&family).unwrap_or(&NOTHING)
     }
 
+    /// Whose hooks do the work of this family here: its own, or what is left where it has none.
+    pub fn serving(&self, family: Family) -> Family {
+        match family.instead() {
+            Some(instead) if !self.of(family).is_attached() && self.of(instead).is_attached() => {
+                instead
+            }
+            _ => family,
+        }
+    }
+
     /// Whether any hook is attached.
     pub fn has_any(&self) -> bool {
         self.families.values().any(HookReport::is_attached)

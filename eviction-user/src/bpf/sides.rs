@@ -12,7 +12,7 @@ use super::{
     Attached, Family, KernelEvents, OpenError, Wanted, WantedDevice,
     attach::AttachOptions,
     attacher::{Attacher, Finished},
-    pressure::with_company,
+    pressure::{of_bytes, with_company},
 };
 use crate::{
     model::Signal,
@@ -295,7 +295,12 @@ impl PressureSource for KernelSides {
             let counted = late.growth();
             growth.inodes.extend(counted.inodes);
             growth.bytes.extend(counted.bytes);
+            growth.uncounted_bytes |= counted.uncounted_bytes;
         }
+        let on_the_timer = |(signal, standing): (&Signal, &Standing)| {
+            matches!(standing, Standing::Timer(_)) && of_bytes(*signal).is_some()
+        };
+        growth.uncounted_bytes |= self.moved.iter().any(on_the_timer);
         growth
     }
 

@@ -14,7 +14,8 @@ const fn slack(family: Family) -> i64 {
         | Family::Ext4Bytes
         | Family::XfsBytes
         | Family::BtrfsBytes
-        | Family::TmpfsBytes => 16 << 20,
+        | Family::TmpfsBytes
+        | Family::WrittenBytes => 16 << 20,
         Family::Inodes | Family::Freed | Family::Pids | Family::Observations => 64,
     }
 }

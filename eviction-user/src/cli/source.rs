@@ -104,9 +104,11 @@ fn resource(family: Family) -> Option<Resource> {
     match family {
         Family::Memory => Some(Resource::Memory),
         Family::Inodes => Some(Resource::Inodes),
-        Family::Ext4Bytes | Family::XfsBytes | Family::BtrfsBytes | Family::TmpfsBytes => {
-            Some(Resource::EphemeralStorage)
-        }
+        Family::Ext4Bytes
+        | Family::XfsBytes
+        | Family::BtrfsBytes
+        | Family::TmpfsBytes
+        | Family::WrittenBytes => Some(Resource::EphemeralStorage),
         Family::Pids => Some(Resource::Pids),
         Family::Freed | Family::Observations => None,
     }
@@ -152,10 +154,15 @@ fn kernel(mode: EventsMode, target: &Target, options: &AttachOptions) -> Result<
     let mut ladder = Vec::new();
     for family in wanted.families() {
         ladder.extend(rungs_of(family, &plan, report.of(family)));
+        let serving = report.serving(family);
+        if serving != family {
+            ladder.extend(rungs_of(serving, &plan, report.of(serving)));
+        }
     }
     let mut found = sources(wanted, |family| {
-        hook_source(family, report.of(family), &mut notes)
+        hook_source(family, report.of(report.serving(family)), &mut notes)
     });
+    notes.extend(wanted.bounded(&report));
     if found.iter().any(|(_, source)| *source == TIMER) {
         if mode == EventsMode::Ebpf {
             return Err(Failure {

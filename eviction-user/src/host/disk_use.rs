@@ -68,7 +68,8 @@ impl DiskUses {
     }
 
     fn is_counted(&self) -> bool {
-        !self.now.inodes.is_empty() || !self.now.bytes.is_empty()
+        let counts = !self.now.inodes.is_empty() || !self.now.bytes.is_empty();
+        counts && !self.now.uncounted_bytes
     }
 
     /// Has the kernel counted anything of this cgroup?
@@ -159,7 +160,7 @@ mod tests {
         });
         Growth {
             inodes: counted.collect(),
-            bytes: BTreeMap::new(),
+            ..Growth::default()
         }
     }
 
@@ -233,6 +234,20 @@ mod tests {
             since: later,
         };
         assert_eq!(found.grown_inodes, Some(expected));
+    }
+
+    #[test]
+    fn where_some_space_is_in_no_counter_the_scans_go_on_as_if_nobody_counted() {
+        let counted = growth(&[(DISK, 10, 30, ATTACHED)]);
+        let partly = Growth {
+            uncounted_bytes: true,
+            ..counted.clone()
+        };
+        let is_counted = |now| uses(now, &[], ScanResult::new()).is_counted();
+        assert_eq!(
+            [counted, partly, Growth::default()].map(is_counted),
+            [true, false, false]
+        );
     }
 
     #[test]

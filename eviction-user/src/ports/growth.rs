@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 pub struct Growth {
     pub inodes: BTreeMap<Consumer, Grown>,
     pub bytes: BTreeMap<Consumer, Grown>,
+    /// The space of some file system that matters is in no counter: who takes it is only known from walking its trees.
+    pub uncounted_bytes: bool,
 }
 
 /// A cgroup's share of a file system.

@@ -15,6 +15,8 @@ pub enum Doubt {
     ThinLoop { backing: String },
     /// No hook is known for this kind.
     NoHook(String),
+    /// An overlay whose upper layer cannot be seen from here.
+    UpperUnseen,
     /// Inodes made on it pass `inode_init_owner` by.
     GroupId,
     /// `size=0` or `nr_inodes=0`: its `statfs` never moves.
@@ -39,6 +41,10 @@ impl std::fmt::Display for Doubt {
             Self::NoHook(kind) => write!(
                 f,
                 "no hook is known that sees what {kind} takes: it is only looked at on the timer"
+            ),
+            Self::UpperUnseen => write!(
+                f,
+                "the upper layer of this overlay cannot be seen from here, so it is only looked at on the timer: name a path on its file system"
             ),
             Self::GroupId => write!(
                 f,
@@ -86,12 +92,9 @@ pub fn doubt(mount: &Mount, inodes: bool) -> Option<Doubt> {
                 .is_some_and(|value| value.trim_end_matches(['k', 'm', 'g']) == "0");
             unlimited.then_some(Doubt::Unlimited)
         }
-        FsKind::Ext4 | FsKind::Xfs | FsKind::Btrfs => None,
-        // Inodes pass one function on every file system.
-        FsKind::Overlay | FsKind::Other(_) if inodes => None,
-        FsKind::Overlay | FsKind::Other(_) | FsKind::Remote(_) => {
-            Some(Doubt::NoHook(mount.kind.name().to_owned()))
-        }
+        // Inodes pass one function on every file system; what is written to an overlay goes to another file system.
+        FsKind::Overlay if !inodes => Some(Doubt::UpperUnseen),
+        _ => None,
     }
 }
 
@@ -150,7 +153,6 @@ mod tests {
     fn file_systems_whose_figures_cannot_be_followed_are_told_apart() {
         let remote = |kind: &str| Some(Doubt::Remote(kind.into()));
         let quota = |option: &str| Some(Doubt::Quota(option.into()));
-        let no_hook = |kind: &str| Some(Doubt::NoHook(kind.into()));
         let table = [
             ("ext4 /dev/sda1 rw,errors=continue", None, None),
             ("ext4 /dev/sda1 rw,grpid", None, Some(Doubt::GroupId)),
@@ -181,8 +183,12 @@ mod tests {
                 remote("fuse.sshfs"),
             ),
             ("fuseblk /dev/sdd rw", remote("fuseblk"), remote("fuseblk")),
-            ("overlay overlay rw,lowerdir=/l", no_hook("overlay"), None),
-            ("f2fs /dev/sde rw", no_hook("f2fs"), None),
+            (
+                "overlay overlay rw,lowerdir=/l",
+                Some(Doubt::UpperUnseen),
+                None,
+            ),
+            ("f2fs /dev/sde rw", None, None),
         ];
         for (text, bytes, inodes) in table {
             let line = format!("36 35 98:0 / /mnt rw,noatime master:1 - {text}");
@@ -201,6 +207,7 @@ mod tests {
             (Doubt::Remote("nfs4".into()), ["nfs4", "timer"]),
             (Doubt::Quota("prjquota".into()), ["prjquota", "timer"]),
             (Doubt::NoHook("f2fs".into()), ["f2fs", "timer"]),
+            (Doubt::UpperUnseen, ["upper layer", "timer"]),
             (Doubt::GroupId, ["grpid", "timer"]),
             (Doubt::Unlimited, ["never move", "memory.available"]),
             (

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use eviction_user::bpf::Rung;
 
-use super::Fs;
+use super::{Fs, operations::Takes};
 
 /// All figures at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +57,8 @@ pub struct Rules {
     commits: bool,
     /// Made and freed inodes are all seen.
     inodes: bool,
+    /// By what space may be taken and seen; `None`: by all.
+    seen: Option<&'static [Takes]>,
 }
 
 /// Over this share of what was spent, the growth would mislead the ranking.
@@ -65,6 +67,9 @@ const OVER_PERCENT: i64 = 2;
 impl Rules {
     pub fn of(fs: Fs, rung: Rung, inodes: Option<Rung>) -> Self {
         let growth = match (fs, rung) {
+            (_, Rung::FentryWritten | Rung::KprobeWritten | Rung::TraceWritten) => {
+                Growth::NotCompared
+            }
             (Fs::Ext4 | Fs::Overlay, _) => Growth::SlightlyOver,
             (Fs::Xfs, Rung::KprobeXfsBytes) => Growth::Equal,
             _ => Growth::NotCompared,
@@ -75,11 +80,25 @@ impl Rules {
             Some(Rung::TraceExt4) => matches!(fs, Fs::Ext4 | Fs::Overlay),
             _ => false,
         };
+        // What is seen of writes, and what the facts page says that it leaves out.
+        let seen: Option<&[Takes]> = match (rung, fs) {
+            (Rung::TraceWritten, _) => Some(&[Takes::Pages]),
+            (Rung::FentryWritten | Rung::KprobeWritten, Fs::Vfat) => {
+                Some(&[Takes::Pages, Takes::Calls])
+            }
+            _ => None,
+        };
         Self {
+            seen,
             inodes,
             growth,
             commits: fs == Fs::Btrfs,
         }
+    }
+
+    /// Whether what takes space so is compared.
+    pub(super) fn sees(&self, takes: Takes) -> bool {
+        self.seen.is_none_or(|seen| seen.contains(&takes))
     }
 
     /// Waits for delayed work.

@@ -17,6 +17,8 @@ pub enum Fs {
     Tmpfs,
     /// On ext4, which it is measured by.
     Overlay,
+    /// Stands for all that have no hooks of their own.
+    Vfat,
 }
 
 impl Fs {
@@ -26,6 +28,7 @@ impl Fs {
             Self::Xfs => "xfs",
             Self::Btrfs => "btrfs",
             Self::Tmpfs => "tmpfs",
+            Self::Vfat => "vfat",
         }
     }
 }
@@ -114,6 +117,8 @@ pub fn make_image(fs: Fs, image: &Path) -> Result<()> {
         Fs::Ext4 | Fs::Overlay => (256, &["-q", "-F", "-N", "20000"]),
         Fs::Xfs => (400, &["-q", "-f"]),
         Fs::Btrfs => (400, &["-q", "-f"]),
+        // Clusters of 4 KiB.
+        Fs::Vfat => (300, &["-F", "32", "-s", "8"]),
         Fs::Tmpfs => bail!("tmpfs has no image"),
     };
     std::fs::File::create(image)?.set_len(mebibytes << 20)?;

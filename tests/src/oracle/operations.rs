@@ -30,6 +30,18 @@ pub(super) struct Operation {
     pub(super) run: fn(&Path) -> io::Result<()>,
     /// On tmpfs it takes inodes in a way that no hook sees: there the timer goes on.
     pub(super) hides_inodes_on_tmpfs: bool,
+    pub(super) takes: Takes,
+}
+
+/// By what an operation takes space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// Pages that turn dirty in the page cache.
+    Pages,
+    /// Calls that pass the cache by.
+    Calls,
+    /// What the file system adds of its own: directories, extents, attributes.
+    Names,
 }
 
 const fn operation(name: &'static str, run: fn(&Path) -> io::Result<()>) -> Operation {
@@ -37,13 +49,28 @@ const fn operation(name: &'static str, run: fn(&Path) -> io::Result<()>) -> Oper
         name,
         run,
         hides_inodes_on_tmpfs: false,
+        takes: Takes::Pages,
+    }
+}
+
+const fn calling(name: &'static str, run: fn(&Path) -> io::Result<()>) -> Operation {
+    Operation {
+        takes: Takes::Calls,
+        ..operation(name, run)
+    }
+}
+
+const fn naming(name: &'static str, run: fn(&Path) -> io::Result<()>) -> Operation {
+    Operation {
+        takes: Takes::Names,
+        ..operation(name, run)
     }
 }
 
 const fn hiding(name: &'static str, run: fn(&Path) -> io::Result<()>) -> Operation {
     Operation {
         hides_inodes_on_tmpfs: true,
-        ..operation(name, run)
+        ..naming(name, run)
     }
 }
 
@@ -52,13 +79,13 @@ pub(super) const ALL: [Operation; 30] = [
     operation("append of single bytes", append),
     operation("overwrite", overwrite),
     operation("pwritev", pwritev),
-    operation("direct write", direct),
-    operation("fallocate", |dir| allocate(dir, FallocateFlags::empty())),
-    operation("fallocate beyond the end", |dir| {
+    calling("direct write", direct),
+    calling("fallocate", |dir| allocate(dir, FallocateFlags::empty())),
+    calling("fallocate beyond the end", |dir| {
         allocate(dir, FallocateFlags::FALLOC_FL_KEEP_SIZE)
     }),
-    operation("writing what was allocated", write_allocated),
-    operation("allocating what is delayed", allocate_delayed),
+    calling("writing what was allocated", write_allocated),
+    calling("allocating what is delayed", allocate_delayed),
     operation("punching a hole", punch),
     operation("stores through a mapping", |dir| map_store(dir, false)),
     operation("stores through a mapping and msync", |dir| {
@@ -73,13 +100,13 @@ pub(super) const ALL: [Operation; 30] = [
     operation("io_uring write", uring_write),
     operation("truncate up", truncate_up),
     operation("truncate down", truncate_down),
-    operation("sparse writes", sparse),
-    operation("small files", small_files),
-    operation("deleted files", deleted),
+    naming("sparse writes", sparse),
+    naming("small files", small_files),
+    naming("deleted files", deleted),
     operation("deleted open file", deleted_open),
-    operation("directories", directories),
-    operation("symlinks", symlinks),
-    operation("nodes, pipes and unnamed files", nodes),
+    naming("directories", directories),
+    naming("symlinks", symlinks),
+    naming("nodes, pipes and unnamed files", nodes),
     hiding("extended attributes", attributes),
     hiding("hard links", hard_links),
 ];

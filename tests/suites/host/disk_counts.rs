@@ -29,6 +29,11 @@ pub(crate) fn cases() -> Vec<Case> {
                 Rung::TraceFreedBtrfs,
             ],
         ),
+        case(
+            Fs::Ext4,
+            "without any hook of ext4's, no page that is written goes unseen",
+            &[Rung::TraceWritten, Rung::TraceExt4, Rung::TraceFreedExt4],
+        ),
         Case::new("an xfs full of data is not short of inodes", full_xfs),
     ]
 }

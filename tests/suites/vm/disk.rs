@@ -8,15 +8,29 @@ use xtask::vm::{self, CgroupVersion, Guest};
 use xtask::workspace::Workspace;
 
 /// `/dev/vda` and so on, in this order.
-const DISKS: [Fs; 5] = [Fs::Ext4, Fs::Xfs, Fs::Btrfs, Fs::Overlay, Fs::Ext4];
+const DISKS: [Fs; 8] = [
+    Fs::Ext4,
+    Fs::Xfs,
+    Fs::Btrfs,
+    Fs::Overlay,
+    Fs::Ext4,
+    Fs::Vfat,
+    Fs::Ext4,
+    Fs::Overlay,
+];
 
 const COMMAND: &str = "eviction-scenario disk-oracle --seed 5 --steps 60 --fs tmpfs \
-    --fs ext4=/dev/vda --fs xfs=/dev/vdb --fs btrfs=/dev/vdc --fs overlay=/dev/vdd 2>&1 && \
+    --fs ext4=/dev/vda --fs xfs=/dev/vdb --fs btrfs=/dev/vdc --fs overlay=/dev/vdd \
+    --fs vfat=/dev/vdf 2>&1 && \
     eviction-scenario disk-oracle --seed 6 --steps 30 --fs ext4=/dev/vde --fs tmpfs \
-    --rungs kprobe/ext4_claim_free_clusters,kprobe/shmem_acct_blocks,kprobe/inode_init_owner,kprobe/clear_inode 2>&1";
+    --rungs kprobe/ext4_claim_free_clusters,kprobe/shmem_acct_blocks,kprobe/inode_init_owner,kprobe/clear_inode 2>&1 && \
+    eviction-scenario disk-oracle --seed 7 --steps 30 --fs ext4=/dev/vdg \
+    --rungs fentry/generic_write_checks,fentry/inode_init_owner,fentry/clear_inode 2>&1 && \
+    eviction-scenario disk-oracle --seed 8 --steps 30 --fs overlay=/dev/vdh \
+    --rungs kprobe/generic_write_checks,kprobe/inode_init_owner,kprobe/clear_inode 2>&1";
 
 /// Lines that say what was compared.
-const COMPARED: usize = 7;
+const COMPARED: usize = 10;
 
 pub(crate) fn run(series: &str) -> Result<Outcome> {
     let workspace = Workspace::find()?;
@@ -28,7 +42,7 @@ pub(crate) fn run(series: &str) -> Result<Outcome> {
     guest.files = vec![(scenario, "/bin/eviction-scenario".to_owned())];
     guest
         .modules
-        .extend(["xfs", "btrfs", "overlay"].map(str::to_owned));
+        .extend(["xfs", "btrfs", "overlay", "vfat", "nls_cp437", "nls_ascii"].map(str::to_owned));
     for (number, fs) in DISKS.into_iter().enumerate() {
         let image = folder.path().join(number.to_string());
         make_image(fs, &image)?;

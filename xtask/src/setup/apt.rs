@@ -29,6 +29,7 @@ const PACKAGES: &[&str] = &[
     "e2fsprogs",
     "xfsprogs",
     "btrfs-progs",
+    "dosfstools",
     "mount",
     // lists the files that the checks read
     "git",

@@ -5,6 +5,7 @@
 mod btrfs;
 mod ext4;
 mod tmpfs;
+mod written;
 mod xfs;
 
 use aya_ebpf::{

@@ -25,7 +25,7 @@ impl Attached {
 
     /// The one that does. Tracepoints of inodes belong to one kind each.
     pub fn rung_for(&self, family: Family, kind: &FsKind) -> Option<Rung> {
-        let rungs = &self.report.of(family).attached;
+        let rungs = &self.report.of(self.report.serving(family)).attached;
         rungs.iter().copied().find(|rung| match rung {
             Rung::TraceExt4 => *kind == FsKind::Ext4,
             Rung::TraceXfs => *kind == FsKind::Xfs,
@@ -36,6 +36,7 @@ impl Attached {
 
     /// A slot for the inodes or bytes of the file system with this device number (`st_dev` of anything on it).
     pub fn device_slot(&mut self, family: Family, st_dev: u64) -> Result<SlotHandle, SlotError> {
+        let family = self.report.serving(family);
         let attached = self.report.of(family).is_attached();
         let Some(live) = self.live.as_mut().filter(|_| attached) else {
             return Err(SlotError::NoHook(family));
@@ -48,7 +49,7 @@ impl Attached {
             .ok_or(SlotError::Full(family))?;
         let cpus = live.cpus.clone();
         let counting = match kind {
-            Kind::Bytes => Counting::Bytes { cpus },
+            Kind::Bytes | Kind::Written => Counting::Bytes { cpus },
             _ => Counting::OneByOne { cpus },
         };
         live.handle(slot, counting)

@@ -19,6 +19,7 @@ impl KernelEvents {
         if !self.attached.sees(family, kind) {
             return Ok(false);
         }
+        let family = self.attached.report().serving(family);
         let same = |slot: &&mut ArmedSlot| slot.family == family && slot.device == Some(device);
         if let Some(slot) = self.slots.iter_mut().find(same) {
             slot.also_for(signal);
@@ -27,13 +28,15 @@ impl KernelEvents {
         let handle = self.attached.device_slot(family, device)?;
         let mut slot = ArmedSlot::new(handle, signal, family);
         slot.device = Some(device);
-        slot.leaks = family == Family::Inodes && *kind == FsKind::Tmpfs;
+        let links_unseen = family == Family::Inodes && *kind == FsKind::Tmpfs;
+        slot.leaks = links_unseen || family == Family::WrittenBytes;
         self.slots.push(slot);
         Ok(true)
     }
 
     /// Gives up a file system's line, and with its last one the slot.
     pub(in crate::bpf) fn release(&mut self, signal: Signal) {
+        self.uncounted.remove(&signal);
         let of_signal = |slot: &ArmedSlot| slot.device.is_some() && slot.signals.contains(&signal);
         let Some(position) = self.slots.iter().position(of_signal) else {
             return;

@@ -92,6 +92,7 @@ const fn events_of(family: Family) -> &'static str {
         Family::XfsBytes => "xfs space events",
         Family::BtrfsBytes => "btrfs space events",
         Family::TmpfsBytes => "tmpfs space events",
+        Family::WrittenBytes => "written space events",
         Family::Pids => "task events",
         Family::Observations => "observations",
     }

@@ -84,13 +84,15 @@ fn on_file_system(
     let mut wanted = Wanted::default();
     wanted.add_device(signal, &fs);
     let mut told: Vec<_> = wanted.doubts.clone();
+    let report = attached.report();
     for device in &wanted.devices {
         told.push(if attached.sees(device.family, &device.kind) {
-            source(device.family, attached)
+            source(report.serving(device.family), attached)
         } else {
             "looked at on a timer".to_owned()
         });
     }
+    told.extend(wanted.bounded(report));
     let thin = fs.mount.as_ref().and_then(trust::thin_loop);
     told.extend(thin.map(|doubt| doubt.to_string()));
     Ok((
