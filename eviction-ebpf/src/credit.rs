@@ -129,7 +129,7 @@ pub const fn level_reached(usage: u64, charging: u64, ahead: u64, level: u64) ->
 }
 
 /// How many page faults one sample stands for while the threshold is far away.
-pub const FAULT_BATCH: u32 = 256;
+pub const FAULT_BATCH: u32 = 1024;
 
 /// Pages that one refill of a CPU's stock charges at once (`MEMCG_CHARGE_BATCH`, 32 on 5.10, 64 from 5.12); no stock is
 /// larger.

@@ -1,5 +1,5 @@
 //! The perf software event `page-faults` on every CPU. Opened here and not through aya, because its period is changed while
-//! it runs: one sample per 256 faults while the threshold is far, every fault once a batch of huge pages could reach it. CPUs
+//! it runs: one sample per 1024 faults while the threshold is far, every fault once a batch of huge pages could reach it. CPUs
 //! that come online are followed.
 
 use std::{

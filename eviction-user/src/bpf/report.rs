@@ -171,6 +171,18 @@ mod tests {
     struct Outer(#[source] std::io::Error);
 
     #[test]
+    fn what_is_left_serves_only_where_the_family_has_no_hook_of_its_own() {
+        let mut report = Report::default();
+        assert_eq!(report.serving(Family::Ext4Bytes), Family::Ext4Bytes);
+        report.of_mut(Family::WrittenBytes).attached = vec![Rung::TraceWritten];
+        assert_eq!(report.serving(Family::Ext4Bytes), Family::WrittenBytes);
+        assert_eq!(report.serving(Family::XfsBytes), Family::XfsBytes);
+        assert_eq!(report.serving(Family::TmpfsBytes), Family::TmpfsBytes);
+        report.of_mut(Family::Ext4Bytes).attached = vec![Rung::TraceExt4Bytes];
+        assert_eq!(report.serving(Family::Ext4Bytes), Family::Ext4Bytes);
+    }
+
+    #[test]
     fn causes_stand_in_one_line() {
         let error = Outer(std::io::Error::from_raw_os_error(1));
         assert_eq!(

@@ -129,7 +129,10 @@ impl DiskOracle {
             let faults = rules.judge(operation.name, &before, &after, !hidden);
             report.faults.extend(faults);
         }
-        report.faults.extend(watched.inode_runs(&mounted, self.fs)?);
+        if self.fs != Fs::Vfat {
+            // Its inodes are no more than entries of directories.
+            report.faults.extend(watched.inode_runs(&mounted, self.fs)?);
+        }
         if self.fs == Fs::Overlay {
             let before = watched.settled(&rules)?;
             mounted.copy_up()?;
