@@ -1,11 +1,8 @@
 //! A file system whose module is loaded only after the program has started: its hooks come with the mount, and go on telling.
 
-use anyhow::{Result, bail};
-use eviction_tests::oracle::{Fs, make_image};
-use eviction_tests::suite::{self, Outcome};
-use xtask::setup::Kernel;
-use xtask::vm::{self, CgroupVersion, Guest};
-use xtask::workspace::Workspace;
+use eviction_tests::oracle::Fs;
+
+use crate::story::Story;
 
 /// The module is loaded with the guest and taken out again, so that its file is at hand. 5.10 has no types of modules: there
 /// the hooks learn from `statfs` whose blocks they see.
@@ -32,29 +29,8 @@ kill $runner; wait $runner || { echo "it ended with $?"; exit 1; }
 grep -o '"source":"kprobe/[a-z_]*"' /tmp/late | tail -1
 "#;
 
-pub(crate) fn run(series: &str) -> Result<Outcome> {
-    let workspace = Workspace::find()?;
-    let folder = tempfile::tempdir()?;
-    let command = ["sh", "-c", SCRIPT].map(str::to_owned).to_vec();
-    let kernel = Kernel::find(&workspace, series)?;
-    let mut guest = Guest::new(kernel, CgroupVersion::V2, command);
-    let program = suite::programs()?.join("eviction");
-    guest.files = vec![(program, "/bin/eviction".to_owned())];
-    guest.modules.push("xfs".to_owned());
-    let image = folder.path().join("xfs");
-    make_image(Fs::Xfs, &image)?;
-    guest.disks.push(image);
-    let finished = vm::run(&workspace, &guest, &mut |_| {})?;
-    if finished.code != 0 {
-        bail!(
-            "the guest ended with {}\n{}",
-            finished.code,
-            finished.output
-        );
-    }
-    Ok(Outcome::Noted(format!(
-        "{}, {} s",
-        finished.output.trim(),
-        finished.elapsed.as_secs()
-    )))
-}
+pub(crate) const STORY: Story = Story {
+    script: SCRIPT,
+    fs: Fs::Xfs,
+    modules: &["xfs"],
+};

@@ -4,6 +4,8 @@ mod disk;
 mod harness;
 mod late;
 mod machine;
+mod story;
+mod written;
 
 use std::process::ExitCode;
 
@@ -24,7 +26,9 @@ fn main() -> ExitCode {
     // Without and with types of modules.
     cases.extend(["5.10", "7.3"].map(|series| {
         let name = format!("kernel {series}, a file system whose module is loaded later");
-        Case::new(name, move || late::run(series))
+        Case::new(name, move || late::STORY.run(series))
     }));
+    let name = "kernel 6.12, a file system without hooks of its own";
+    cases.push(Case::new(name, || written::STORY.run("6.12")));
     suite::main(cases)
 }
