@@ -42,6 +42,7 @@ impl KubeArgs {
                 Ok(Some(ClusterConfig {
                     node: node.clone(),
                     kubeconfig: self.kubeconfig.clone(),
+                    evicts: false,
                 }))
             }
         }

@@ -55,7 +55,10 @@ pub(super) struct RunArgs {
 }
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
-    let host = args.host.open()?;
+    let mut host = args.host.open()?;
+    if let Some(cluster) = &mut host.cluster {
+        cluster.evicts = !args.dry_run;
+    }
     if !args.dry_run && !may_kill() {
         return Err(Failure::privilege(
             "killing the processes of others needs root or CAP_KILL: run as root, or try --dry-run",

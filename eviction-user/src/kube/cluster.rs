@@ -25,6 +25,8 @@ pub struct ClusterConfig {
     pub node: String,
     /// `None`: as a pod does, by its service account.
     pub kubeconfig: Option<PathBuf>,
+    /// Pods are to be evicted, not only looked at: that takes more rights.
+    pub evicts: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +82,7 @@ impl Cluster {
             .spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
-                        () = follow::pods(client, &config.node, &told) => {}
+                        () = follow::pods(client, &config.node, config.evicts, &told) => {}
                         () = desk.serve(begun, inbox) => {}
                     }
                 });

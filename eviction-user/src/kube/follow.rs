@@ -1,6 +1,7 @@
 //! Follows this node's pods in the API.
 
 use super::known::Listed;
+use super::rights;
 use crate::sys::causes::causes;
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
@@ -9,11 +10,21 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 
-/// Lists them, then watches; lists anew where that is cut off or the server has forgotten where we were (410).
-pub(super) async fn pods(client: Client, node: &str, told: &watch::Sender<Arc<Listed>>) {
-    let api: Api<Pod> = Api::all(client);
+/// While a right is missing, or the server does not say.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+/// Lists them, then watches; lists anew where that is cut off or the server has forgotten where we were (410). `evicts`: once
+/// the rights for that are there.
+pub(super) async fn pods(
+    client: Client,
+    node: &str,
+    evicts: bool,
+    told: &watch::Sender<Arc<Listed>>,
+) {
+    let api: Api<Pod> = Api::all(client.clone());
     let of_this_node = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
     let mut events = pin!(watcher(api, of_this_node).default_backoff());
     let mut follower = Follower {
@@ -21,6 +32,9 @@ pub(super) async fn pods(client: Client, node: &str, told: &watch::Sender<Arc<Li
         told,
         listing: Listed::default(),
     };
+    if evicts {
+        follower.wait_for_rights(&client).await;
+    }
     while let Some(event) = events.next().await {
         follower.hear(event);
     }
@@ -35,6 +49,29 @@ struct Follower<'a> {
 }
 
 impl Follower<'_> {
+    async fn wait_for_rights(&self, client: &Client) {
+        loop {
+            match rights::lacking(client, &rights::NEEDED).await {
+                Ok(lacking) if lacking.is_empty() => break,
+                Ok(lacking) => self.lost(rights::told(&lacking)),
+                // It answers, and does not let itself be asked: what is missing will show.
+                Err(kube::Error::Api(answer)) if answer.is_forbidden() => {
+                    let why = causes(&kube::Error::Api(answer));
+                    tracing::warn!("whether the rights suffice cannot be told: {why}");
+                    break;
+                }
+                Err(error) => self.lost(causes(&error)),
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
+        if let Ok(lacking) = rights::lacking(client, &rights::WISHED).await
+            && !lacking.is_empty()
+        {
+            let why = rights::told(&lacking);
+            tracing::warn!("evictions are not told as events: {why}");
+        }
+    }
+
     fn hear(&mut self, event: watcher::Result<Event<Pod>>) {
         match event {
             Ok(Event::Init) => self.listing = Listed::default(),
@@ -73,16 +110,24 @@ impl Follower<'_> {
     fn lost(&self, why: String) {
         let (is_news, is_complete) = {
             let listed = self.told.borrow();
-            (listed.trouble.is_none(), listed.is_complete)
+            let is_other = listed.trouble.as_ref() != Some(&why);
+            // Before the list, each cause may want something else of whoever reads it.
+            let is_news = listed.trouble.is_none() || (is_other && !listed.is_complete);
+            (is_news, listed.is_complete)
         };
         if is_news {
-            let known = if is_complete {
-                "going on with the last list"
-            } else {
-                "no pod is evicted until it answers"
-            };
             let node = self.node;
-            tracing::warn!(node, "the API server does not tell of pods; {known}: {why}");
+            if is_complete {
+                tracing::warn!(
+                    node,
+                    "the API server does not tell of pods; going on with the last list: {why}"
+                );
+            } else {
+                tracing::warn!(
+                    node,
+                    "no pod is evicted until the API server tells of them: {why}"
+                );
+            }
         }
         self.told
             .send_modify(|listed| Arc::make_mut(listed).trouble = Some(why));

@@ -10,6 +10,7 @@ mod names;
 mod owner;
 mod record;
 mod reports;
+mod rights;
 mod root;
 
 pub use cluster::{Cluster, ClusterConfig, ClusterError, NodeEvents, NotListed};

@@ -45,15 +45,19 @@ impl Node {
         })
     }
 
-    /// Evicted, on record, and torn down by the kubelet.
+    /// Evicted for its memory, on record, and torn down by the kubelet.
     pub(crate) fn until_evicted(&self, namespace: &str, name: &str) -> Result<Value> {
-        let pod = self.until(&format!("{name} is torn down"), 60, |node| {
+        let pod = self.until_torn_down(namespace, name)?;
+        check_evicted(&pod)?;
+        Ok(pod)
+    }
+
+    pub(crate) fn until_torn_down(&self, namespace: &str, name: &str) -> Result<Value> {
+        self.until(&format!("{name} is torn down"), 60, |node| {
             let pod = node.pod(namespace, name)?;
             let stopped = pod.pointer("/status/containerStatuses/0/state/terminated");
             Ok((phase(&pod) == "Failed" && stopped.is_some()).then_some(pod))
-        })?;
-        check_evicted(&pod)?;
-        Ok(pod)
+        })
     }
 
     /// Watches for longer than the kubelet's time between two writes of a status: no pod of `namespace` that is on record leaves its
@@ -89,8 +93,9 @@ impl Node {
     }
 }
 
-/// What every eviction leaves on a pod. Its reason and message the kubelet may drop, rarely (`kubernetes-facts.md`: 1 of 85).
-pub(crate) fn check_evicted(pod: &Value) -> Result<()> {
+/// What every eviction leaves on a pod; its message. Its reason and message in the status itself the kubelet may drop, rarely
+/// (`kubernetes-facts.md`: 1 of 85).
+pub(crate) fn check_on_record(pod: &Value) -> Result<&str> {
     let name = text(pod, "/metadata/name");
     ensure!(!record(pod).is_empty(), "{name} has no record's id: {pod}");
     ensure!(phase(pod) == "Failed", "{name} is {}", phase(pod));
@@ -100,7 +105,17 @@ pub(crate) fn check_evicted(pod: &Value) -> Result<()> {
     let disrupted = disrupted.with_context(|| format!("{name} has no DisruptionTarget: {pod}"))?;
     ensure!(disrupted["status"] == "True", "{disrupted}");
     ensure!(disrupted["reason"] == "TerminationByKubelet", "{disrupted}");
-    let message = text(disrupted, "/message");
+    let restarts = pod.pointer("/status/containerStatuses/0/restartCount");
+    ensure!(
+        restarts.and_then(Value::as_u64) == Some(0),
+        "{name} was restarted: {restarts:?}"
+    );
+    Ok(text(disrupted, "/message"))
+}
+
+/// The same of a hog for its memory.
+pub(crate) fn check_evicted(pod: &Value) -> Result<()> {
+    let message = check_on_record(pod)?;
     ensure!(
         message.starts_with("The node was low on resource: memory. Threshold quantity: 400Mi"),
         "{message}"
@@ -109,11 +124,6 @@ pub(crate) fn check_evicted(pod: &Value) -> Result<()> {
         message.contains("Container c was using ")
             && message.contains(", request is 16Mi, has larger consumption of memory. "),
         "{message}"
-    );
-    let restarts = pod.pointer("/status/containerStatuses/0/restartCount");
-    ensure!(
-        restarts.and_then(Value::as_u64) == Some(0),
-        "{name} was restarted: {restarts:?}"
     );
     Ok(())
 }

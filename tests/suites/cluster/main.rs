@@ -5,7 +5,9 @@ mod crash;
 mod daemon_set;
 mod memory;
 mod node;
+mod others;
 mod pods;
+mod rights;
 mod wrong_input;
 
 use std::process::ExitCode;
@@ -17,6 +19,8 @@ fn main() -> ExitCode {
     cases.extend(wrong_input::cases());
     cases.extend(memory::cases());
     cases.extend(crash::cases());
+    cases.extend(others::cases());
+    cases.extend(rights::cases());
     cases.extend(daemon_set::cases());
     let ended = suite::main(cases);
     match node::take_down() {

@@ -112,12 +112,22 @@ impl Node {
 
     /// The program beside the kubelet. `state`: what it may go on with.
     pub(crate) fn evictor(&self, state: &std::path::Path) -> Result<Evictor> {
-        let mut arguments = self.arguments()?;
+        self.evictor_as(&self.kubeconfig, LINE, state)
+    }
+
+    /// The same with another line, or as another account.
+    pub(crate) fn evictor_as(
+        &self,
+        kubeconfig: &std::path::Path,
+        line: &str,
+        state: &std::path::Path,
+    ) -> Result<Evictor> {
+        let mut arguments = self.arguments(kubeconfig)?;
         let given = [
             "--metrics",
             "127.0.0.1:0",
             "--eviction-hard",
-            LINE,
+            line,
             "--state",
         ];
         arguments.extend(given.map(str::to_owned));
@@ -128,14 +138,14 @@ impl Node {
     }
 
     /// Those that say where the pods are.
-    pub(crate) fn arguments(&self) -> Result<Vec<String>> {
+    fn arguments(&self, kubeconfig: &std::path::Path) -> Result<Vec<String>> {
         Ok(vec![
             "--platform".to_owned(),
             "kubernetes".to_owned(),
             "--node-name".to_owned(),
             NODE.to_owned(),
             "--kubeconfig".to_owned(),
-            self.kubeconfig.display().to_string(),
+            kubeconfig.display().to_string(),
             "--root".to_owned(),
             self.cluster.pods_group()?.display().to_string(),
         ])

@@ -115,8 +115,9 @@ impl Component {
 
     pub(super) fn start(&self, cluster: &Cluster, parts: &Parts) -> Result<Child> {
         let path = self.log(&cluster.folder);
-        let log =
-            File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        // One that was started again goes on with its log.
+        let log = File::options().create(true).append(true).open(&path);
+        let log = log.with_context(|| format!("cannot write {}", path.display()))?;
         let mut command = Command::new(parts.program(self.program)?);
         command
             .args(&self.arguments)

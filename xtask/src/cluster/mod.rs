@@ -15,6 +15,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -176,6 +178,19 @@ impl Cluster {
     /// The process id of a component.
     pub fn process(&self, program: &str) -> Result<i32> {
         self.groups()?.process(program)
+    }
+
+    /// Ends the kubelet as a crash would, and starts it again.
+    pub fn restart_kubelet(&self, parts: &Parts) -> Result<()> {
+        let kubelet = Component::kubelet(self);
+        let pid = Pid::from_raw(self.process(kubelet.program)?);
+        kill(pid, Signal::SIGKILL).context("the kubelet cannot be ended")?;
+        let clock = Stopwatch::start();
+        while self.process(kubelet.program).is_ok() {
+            ensure!(clock.elapsed() < PATIENCE, "the kubelet does not end");
+            thread::sleep(POLL);
+        }
+        kubelet.start(self, parts).map(drop)
     }
 
     /// The cgroup that holds all pods, in the hierarchy of memory.

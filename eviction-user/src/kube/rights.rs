@@ -1,0 +1,124 @@
+//! What the API server has to allow us. It is asked before anybody is killed: a victim that cannot be put on record is started
+//! again by its kubelet, to be killed again, for ever.
+
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use kube::api::{Api, PostParams};
+use kube::{Client, Error};
+use std::fmt;
+
+/// One verb on one kind of thing, in all namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Right {
+    verb: &'static str,
+    group: &'static str,
+    resource: &'static str,
+    subresource: Option<&'static str>,
+}
+
+impl Right {
+    const fn new(verb: &'static str, resource: &'static str) -> Self {
+        Self {
+            verb,
+            group: "",
+            resource,
+            subresource: None,
+        }
+    }
+
+    fn review(self) -> SelfSubjectAccessReview {
+        let attributes = ResourceAttributes {
+            verb: Some(self.verb.to_owned()),
+            group: Some(self.group.to_owned()),
+            resource: Some(self.resource.to_owned()),
+            subresource: self.subresource.map(str::to_owned),
+            ..ResourceAttributes::default()
+        };
+        SelfSubjectAccessReview {
+            spec: SelfSubjectAccessReviewSpec {
+                resource_attributes: Some(attributes),
+                ..SelfSubjectAccessReviewSpec::default()
+            },
+            ..SelfSubjectAccessReview::default()
+        }
+    }
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        if let Some(subresource) = self.subresource {
+            write!(f, "/{subresource}")?;
+        }
+        if self.group.is_empty() {
+            return Ok(());
+        }
+        write!(f, ".{}", self.group)
+    }
+}
+
+/// Without these nobody is evicted.
+pub(super) const NEEDED: [Right; 3] = [
+    Right::new("list", "pods"),
+    Right::new("watch", "pods"),
+    Right {
+        subresource: Some("status"),
+        ..Right::new("patch", "pods")
+    },
+];
+
+/// Without these the events are missing, and no more.
+pub(super) const WISHED: [Right; 2] = [
+    Right {
+        group: "events.k8s.io",
+        ..Right::new("create", "events")
+    },
+    Right {
+        group: "events.k8s.io",
+        ..Right::new("patch", "events")
+    },
+];
+
+/// Those of `rights` that we do not have.
+pub(super) async fn lacking(client: &Client, rights: &[Right]) -> Result<Vec<Right>, Error> {
+    let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let mut lacking = Vec::new();
+    for right in rights {
+        let answer = api.create(&PostParams::default(), &right.review()).await?;
+        if !answer.status.is_some_and(|status| status.allowed) {
+            lacking.push(*right);
+        }
+    }
+    Ok(lacking)
+}
+
+/// For people: what is missing, and where it is written down.
+pub(super) fn told(lacking: &[Right]) -> String {
+    let names: Vec<_> = lacking.iter().map(ToString::to_string).collect();
+    format!(
+        "the rights to {} are missing: bind the ClusterRole of rbac.yaml, which comes with the manifests, to this account",
+        names.join(" and to ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_right_is_asked_for_and_named_as_in_rbac() {
+        let [.., status] = NEEDED;
+        assert_eq!(
+            json!(status.review().spec.resource_attributes),
+            json!({"verb": "patch", "group": "", "resource": "pods", "subresource": "status"})
+        );
+        assert_eq!(WISHED[0].to_string(), "create events.events.k8s.io");
+        let told = told(&[NEEDED[0], status]);
+        assert!(
+            told.starts_with("the rights to list pods and to patch pods/status are missing"),
+            "{told}"
+        );
+    }
+}

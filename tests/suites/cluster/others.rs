@@ -1,0 +1,152 @@
+//! What else may happen while a pod is evicted, and what else a pod may use up.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use eviction_tests::suite::{Case, Outcome};
+use eviction_user::sys::node_tasks::NodeTasksReader;
+use serde_json::Value;
+
+use crate::api::{check_on_record, phase, record};
+use crate::node::{self, Node};
+use crate::pods::Wish;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new(
+            "naked pods that are never restarted go and stay as they are",
+            || node::with(naked),
+        ),
+        Case::new("a pod of the victim's name is left alone", || {
+            node::with(same_name)
+        }),
+        Case::new("the kubelet is killed in the middle of an eviction", || {
+            node::with(kubelet_restarted)
+        }),
+        Case::new(
+            "a pod that forks without end goes for its processes",
+            || node::with(forks),
+        ),
+    ]
+}
+
+/// One after the other, with a policy that leaves the pod itself behind.
+fn naked(node: &Node) -> Result<Outcome> {
+    let state = tempfile::tempdir()?;
+    let mut evictor = node.evictor(state.path())?;
+    let names = ["naked-0", "naked-1", "naked-2"];
+    for name in names {
+        let hog = Wish {
+            restart: "Never",
+            ..Wish::hog(name, 500)
+        };
+        node.apply(&hog.pod())?;
+        node.until_evicted("default", name)?;
+    }
+    let watched = node.stay_evicted("default")?;
+    ensure!(watched == names.len(), "{watched} are on record");
+    evictor.drain();
+    let victims: Vec<&str> = evictor
+        .of_kind("decision")
+        .map(|decision| decision.text("victim"))
+        .collect();
+    ensure!(victims == names, "{victims:?}");
+    Ok(Outcome::Noted(format!("{watched} evicted, none revived")))
+}
+
+/// Deleted by somebody and made anew while its predecessor is evicted.
+fn same_name(node: &Node) -> Result<()> {
+    let state = tempfile::tempdir()?;
+    let mut evictor = node.evictor(state.path())?;
+    node.apply(&Wish::hog("twin", 500).pod())?;
+    let decision = evictor.wait_for("decision", Duration::from_secs(60))?;
+    let now = ["--grace-period=0", "--force", "--wait=false"];
+    node.kubectl(&[&["delete", "pod", "twin"], &now[..]].concat())?;
+    let second = Wish::holding("twin", 100);
+    node.until("the name is free", 30, |node| {
+        Ok(node.apply(&second.pod()).ok())
+    })?;
+    let pod = node.until_running("default", "twin")?;
+    ensure!(
+        pod["metadata"]["uid"] != decision.text("uid"),
+        "{}",
+        pod["metadata"]
+    );
+    evictor.wait_for("gone", Duration::from_secs(60))?;
+    // A late word about the first one must not reach it.
+    let watched = node.stay_evicted("default")?;
+    ensure!(watched == 0, "{watched} are on record");
+    let pod = node.pod("default", "twin")?;
+    let restarts = pod.pointer("/status/containerStatuses/0/restartCount");
+    ensure!(
+        phase(&pod) == "Running"
+            && record(&pod).is_empty()
+            && restarts.and_then(Value::as_u64) == Some(0),
+        "{pod}"
+    );
+    let left = std::fs::read_dir(state.path().join("records"))?.count();
+    ensure!(left == 0, "{left} records are said to be unfinished");
+    Ok(())
+}
+
+fn kubelet_restarted(node: &Node) -> Result<()> {
+    let state = tempfile::tempdir()?;
+    let mut evictor = node.evictor(state.path())?;
+    let sibling = Wish {
+        request: Some("128Mi"),
+        ..Wish::holding("sibling", 100)
+    };
+    node.apply(&sibling.pod())?;
+    node.until_running("default", "sibling")?;
+    node.apply(&Wish::hog("hog", 500).pod())?;
+    let decision = evictor.wait_for("decision", Duration::from_secs(60))?;
+    node.cluster.restart_kubelet(&node.parts)?;
+    ensure!(decision.text("victim") == "hog", "{}", decision.0);
+    evictor.wait_for("gone", Duration::from_secs(90))?;
+    node.until_torn_down("default", "hog")?;
+    let watched = node.stay_evicted("default")?;
+    ensure!(watched == 1, "{watched} are on record");
+    let pod = node.pod("default", "sibling")?;
+    let restarts = pod.pointer("/status/containerStatuses/0/restartCount");
+    ensure!(
+        phase(&pod) == "Running" && restarts.and_then(Value::as_u64) == Some(0),
+        "{}",
+        pod["status"]
+    );
+    evictor.drain();
+    let decisions = evictor.of_kind("decision").count();
+    ensure!(decisions == 1, "{decisions} decisions");
+    Ok(())
+}
+
+/// Left for all others, and taken by the hog: more than the machine's own ups and downs.
+const ROOM: i64 = 1_000;
+
+fn forks(node: &Node) -> Result<()> {
+    let tasks = NodeTasksReader::open()?.read()?;
+    let free = tasks.max_pid.unwrap_or(0) - tasks.running.unwrap_or(0);
+    ensure!(free > 2 * ROOM, "{free} tasks are left on this machine");
+    let line = format!("pid.available<{}", free - ROOM);
+    let state = tempfile::tempdir()?;
+    let mut evictor = node.evictor_as(&node.kubeconfig, &line, state.path())?;
+    let sibling = Wish::holding("sibling", 10);
+    node.apply(&sibling.pod())?;
+    node.until_running("default", "sibling")?;
+    let forks = Wish {
+        load: vec!["fork".to_owned(), (3 * ROOM).to_string(), "2000".to_owned()],
+        ..Wish::holding("forks", 0)
+    };
+    node.apply(&forks.pod())?;
+    let decision = evictor.wait_for("decision", Duration::from_secs(60))?;
+    ensure!(decision.text("victim") == "forks", "{}", decision.0);
+    evictor.wait_for("gone", Duration::from_secs(60))?;
+    let pod = node.until_torn_down("default", "forks")?;
+    let message = check_on_record(&pod)?;
+    ensure!(
+        message.starts_with("The node was low on resource: pids. Threshold quantity: "),
+        "{message}"
+    );
+    let pod = node.pod("default", "sibling")?;
+    ensure!(phase(&pod) == "Running", "{}", pod["status"]);
+    Ok(())
+}

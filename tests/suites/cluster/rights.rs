@@ -1,0 +1,80 @@
+//! An account without the right to record an eviction evicts nobody: its victims would be started again, to be killed again.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use eviction_tests::http::get;
+use eviction_tests::suite::Case;
+use serde_json::{Value, json};
+
+use crate::api::phase;
+use crate::node::{self, LINE, Node};
+use crate::pods::Wish;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![Case::new(
+        "without the right to record it nobody is evicted, with it at once",
+        || node::with(missing_right),
+    )]
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+fn role(name: &str) -> Value {
+    json!({
+        "apiVersion": format!("{RBAC}/v1"),
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}],
+    })
+}
+
+fn binding(name: &str, role: &str) -> Value {
+    json!({
+        "apiVersion": format!("{RBAC}/v1"),
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": "default"}],
+    })
+}
+
+fn missing_right(node: &Node) -> Result<()> {
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader", "namespace": "default"}});
+    for manifest in [account, role("reader"), binding("reader", "reader")] {
+        node.apply(&manifest)?;
+    }
+    let token = node.kubectl(&["create", "token", "reader", "--namespace", "default"])?;
+    let kubeconfig = node.cluster.write_kubeconfig("reader", token.trim())?;
+    let state = tempfile::tempdir()?;
+    let mut evictor = node.evictor_as(&kubeconfig, LINE, state.path())?;
+    let started = evictor.wait_for("started", Duration::from_secs(1))?;
+    let address = started
+        .text("metrics")
+        .parse()
+        .context("no address of the probes")?;
+    node.until("the missing right is named", 20, |_| {
+        let unready = get(address, "/readyz")?;
+        let named = unready.body.contains("to patch pods/status are missing");
+        Ok((unready.status == 503 && named).then_some(()))
+    })?;
+
+    // More than the line leaves, and less than the limit.
+    node.apply(&Wish::holding("holder", 1200).pod())?;
+    evictor.wait_for("no-candidate", Duration::from_secs(60))?;
+    let pod = node.pod("default", "holder")?;
+    let restarts = pod.pointer("/status/containerStatuses/0/restartCount");
+    ensure!(
+        phase(&pod) == "Running" && restarts.and_then(Value::as_u64) == Some(0),
+        "{}",
+        pod["status"]
+    );
+    evictor.drain();
+    ensure!(evictor.of_kind("decision").count() == 0, "a decision");
+
+    node.apply(&binding("reader-evicts", "eviction"))?;
+    let decision = evictor.wait_for("decision", Duration::from_secs(30))?;
+    ensure!(decision.text("victim") == "holder", "{}", decision.0);
+    node.until_torn_down("default", "holder")?;
+    Ok(())
+}
