@@ -31,7 +31,17 @@ const KUBERNETES_VERSION: &str = "-s -w \
     -X k8s.io/component-base/version.gitMajor=1 \
     -X k8s.io/component-base/version.gitMinor=36";
 
-const SETS: [Set; 4] = [
+/// The chart is rendered and installed with it.
+const HELM: Set = Set {
+    module: "helm",
+    packages: &["helm.sh/helm/v4/cmd/helm"],
+    renamed: None,
+    ldflags: "-s -w",
+    tags: "",
+    cgo: false,
+};
+
+const SETS: [Set; 5] = [
     Set {
         module: "kubernetes",
         packages: &[
@@ -75,6 +85,7 @@ const SETS: [Set; 4] = [
         tags: "seccomp netgo osusergo",
         cgo: true,
     },
+    HELM,
 ];
 
 /// Where the built programs are.
@@ -86,10 +97,19 @@ pub struct Parts {
 impl Parts {
     /// Builds what the cache lacks.
     pub fn build(workspace: &Workspace) -> Result<Self> {
+        Self::of(workspace, &SETS)
+    }
+
+    /// Helm alone, for what needs no cluster.
+    pub fn helm(workspace: &Workspace) -> Result<Self> {
+        Self::of(workspace, &[HELM])
+    }
+
+    fn of(workspace: &Workspace, sets: &[Set]) -> Result<Self> {
         let go = capture(Command::new("go").arg("version")).context(
             "the cluster's programs are built with Go, which is not here: install Go 1.26 or later",
         )?;
-        let folders = SETS
+        let folders = sets
             .iter()
             .map(|set| set.build(workspace, &go))
             .collect::<Result<_>>()?;
