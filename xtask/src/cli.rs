@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Build,
     /// Pack that binary, without its symbols, as a container image: target/image/eviction.tar
     Image,
+    /// Render the kustomize base from the Helm chart, with the real helm
+    Manifests,
     /// Read the sources: formatting, lints, layers, sizes
     Check,
     /// Run test suites, after the set-up they need; all of them without names

@@ -8,6 +8,7 @@
 //! - [`soak`] is the long form of what the suites run for a short while
 //! - [`vm`] boots a guest kernel and runs a command in it
 //! - [`cluster`] brings up a real Kubernetes node and takes it down
+//! - [`manifests`] renders the Helm chart, and from it the kustomize base
 //! - [`mutants`] proves that the tests of the policy can fail
 
 pub mod build;
@@ -17,6 +18,7 @@ pub mod cluster;
 pub mod console;
 pub mod demo;
 pub mod image;
+pub mod manifests;
 pub mod mutants;
 pub mod process;
 pub mod setup;

@@ -11,7 +11,7 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use xtask::workspace::Workspace;
-use xtask::{build, check, demo, image, mutants, setup, soak, suites};
+use xtask::{build, check, demo, image, manifests, mutants, setup, soak, suites};
 
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
@@ -29,6 +29,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Setup { dry_run } => setup::run(&workspace, dry_run)?,
         Command::Build => build::run(&workspace)?,
         Command::Image => image::run(&workspace)?,
+        Command::Manifests => manifests::run(&workspace)?,
         Command::Check => return Ok(check::run(&workspace)),
         Command::Test(args) if args.list => suites::list(),
         Command::Test(args) => return suites::run(&workspace, &args.suites, &args.filter),
