@@ -18,6 +18,10 @@ pub(super) fn host(workspace: &Workspace, filter: &[String]) -> Result<Tally> {
     run(workspace, "host", filter, true)
 }
 
+pub(super) fn chart(workspace: &Workspace, filter: &[String]) -> Result<Tally> {
+    run(workspace, "chart", filter, true)
+}
+
 pub(super) fn cluster(workspace: &Workspace, filter: &[String]) -> Result<Tally> {
     run(workspace, "cluster", filter, true)
 }

@@ -27,7 +27,7 @@ pub struct Suite {
 }
 
 /// In the order they run: what fails soonest first.
-pub const SUITES: [Suite; 6] = [
+pub const SUITES: [Suite; 7] = [
     Suite {
         name: "check",
         about: "formatting, lints, layers, sizes",
@@ -47,6 +47,11 @@ pub const SUITES: [Suite; 6] = [
         name: "host",
         about: "the built program on this machine",
         run: cases::host,
+    },
+    Suite {
+        name: "chart",
+        about: "the Helm chart, rendered by the real helm",
+        run: cases::chart,
     },
     Suite {
         name: "cluster",
