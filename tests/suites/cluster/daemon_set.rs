@@ -1,4 +1,5 @@
-//! As people install it: the image, the manifests of `deploy/kustomize`, the real scheduler, its own service account.
+//! As people install it: the image, the chart by the real helm or the manifests of `deploy/kustomize`, the real scheduler, its
+//! own service account.
 
 use std::path::Path;
 
@@ -12,41 +13,86 @@ use crate::node::{self, LINE, Node};
 use crate::pods::Wish;
 
 const STARTED: &str = r#""record":"started""#;
-const DEPLOY: &str = "eviction-user/deploy/kustomize";
+const CHART: &str = "eviction-user/deploy/chart";
+const KUSTOMIZE: &str = "eviction-user/deploy/kustomize";
+const NAMESPACE: &str = "kube-system";
+/// The manifests' own.
+const NAME: &str = "eviction";
+/// Not the name that the suite's own service account has already: helm refuses what it did not make.
+const RELEASE: &str = "eviction-chart";
 
 pub(crate) fn cases() -> Vec<Case> {
-    ["base", "privileged"]
-        .map(|variant| {
-            let name = format!("a DaemonSet from the manifests, {variant}, evicts a hog");
-            Case::new(name, move || node::with(|node| installed(node, variant)))
-        })
-        .into()
+    vec![
+        Case::new("a DaemonSet from the chart evicts a hog", || {
+            node::with(from_the_chart)
+        }),
+        Case::new(
+            "a DaemonSet from the manifests, privileged, evicts a hog",
+            || node::with(from_the_manifests),
+        ),
+    ]
 }
 
-fn installed(node: &Node, variant: &str) -> Result<Outcome> {
-    let folder = node.cluster.folder.join("install");
-    let built = &node.programs.eviction;
-    let archive = image::archive(&node.workspace, built, &folder)?;
-    node.cluster.import(&node.parts, &archive)?;
+fn from_the_chart(node: &Node) -> Result<Outcome> {
+    let folder = folder(node)?;
+    let values = folder.join("values.json");
+    let (signal, amount) = LINE.split_once('<').context("no line")?;
+    let here = json!({
+        "evictionHard": {signal: amount},
+        "root": node.cluster.pods_group()?,
+        "stateDir": folder.join("state"),
+        "apiServer": {"host": node.cluster.network.address.to_string(), "port": 6443},
+    });
+    std::fs::write(&values, here.to_string())?;
+    let chart = node.workspace.root().join(CHART);
+    let helm = |arguments: &[&str]| {
+        let all = [arguments, &["--namespace", NAMESPACE]].concat();
+        node.cluster.run(&node.parts, "helm", &all)
+    };
+    let [chart, values] = [&chart, &values].map(|path| path.to_str());
+    let (chart, values) = chart.zip(values).context("not UTF-8")?;
+    helm(&["install", RELEASE, chart, "--values", values])?;
+    let outcome = evicts(node, RELEASE)?;
+    helm(&["uninstall", RELEASE, "--wait"])?;
+    let selector = format!("app.kubernetes.io/instance={RELEASE}");
+    let kinds = "daemonsets,serviceaccounts,clusterroles,clusterrolebindings";
+    let left = node.get(&[kinds, "--all-namespaces", "--selector", &selector])?;
+    ensure!(left["items"] == json!([]), "uninstalled, but left: {left}");
+    Ok(outcome)
+}
+
+fn from_the_manifests(node: &Node) -> Result<Outcome> {
+    let folder = folder(node)?;
     for part in ["base", "privileged"] {
-        copy(
-            &node.workspace.root().join(DEPLOY).join(part),
-            &folder.join(part),
-        )?;
+        let from = node.workspace.root().join(KUSTOMIZE).join(part);
+        copy(&from, &folder.join(part))?;
     }
     let overlay = folder.join("overlay");
     std::fs::create_dir_all(&overlay)?;
     let kustomization = overlay.join("kustomization.yaml");
-    std::fs::write(kustomization, here(node, variant)?.to_string())?;
+    std::fs::write(kustomization, here(node, "privileged")?.to_string())?;
     let overlay = overlay.to_str().context("not UTF-8")?;
     node.kubectl(&["apply", "--kustomize", overlay])?;
+    evicts(node, NAME)
+}
+
+/// For what is installed, with the image given to the runtime.
+fn folder(node: &Node) -> Result<std::path::PathBuf> {
+    let folder = node.cluster.folder.join("install");
+    let archive = image::archive(&node.workspace, &node.programs.eviction, &folder)?;
+    node.cluster.import(&node.parts, &archive)?;
+    Ok(folder)
+}
+
+/// The DaemonSet `name` comes up, sees events, evicts a hog, says so, and is Guaranteed and never restarted.
+fn evicts(node: &Node, name: &str) -> Result<Outcome> {
     let agent = node.until("the DaemonSet's pod is ready", 60, |node| {
-        let set = node.get(&["daemonset", "eviction", "--namespace", "kube-system"])?;
+        let set = node.get(&["daemonset", name, "--namespace", NAMESPACE])?;
         let ready = set.pointer("/status/numberReady").and_then(Value::as_u64);
         Ok((ready == Some(1)).then_some(()))
     });
-    agent.with_context(|| format!("it says: {}", logs(node)))?;
-    let told = logs(node);
+    agent.with_context(|| format!("it says: {}", logs(node, name)))?;
+    let told = logs(node, name);
     let started = told.lines().find(|line| line.contains(STARTED));
     let started = started.with_context(|| format!("no started record: {told}"))?;
     let started: Value = serde_json::from_str(started)?;
@@ -59,8 +105,8 @@ fn installed(node: &Node, variant: &str) -> Result<Outcome> {
 
     node.apply(&Wish::hog("hog", 500).pod())?;
     let pod = node.until_evicted("default", "hog");
-    let pod = pod.with_context(|| format!("it says: {}", logs(node)))?;
-    let told = logs(node);
+    let pod = pod.with_context(|| format!("it says: {}", logs(node, name)))?;
+    let told = logs(node, name);
     ensure!(
         told.contains(&format!(r#""id":"{}""#, record(&pod))),
         "no record {}: {told}",
@@ -69,9 +115,9 @@ fn installed(node: &Node, variant: &str) -> Result<Outcome> {
     let own = node.get(&[
         "pods",
         "--namespace",
-        "kube-system",
+        NAMESPACE,
         "--selector",
-        "app.kubernetes.io/name=eviction",
+        &format!("app.kubernetes.io/instance={name}"),
     ])?;
     ensure!(
         own.pointer("/items/0/status/qosClass") == Some(&json!("Guaranteed")),
@@ -110,15 +156,16 @@ fn here(node: &Node, variant: &str) -> Result<Value> {
         "kind": "Kustomization",
         "resources": [format!("../{variant}")],
         "patches": [{
-            "target": {"kind": "DaemonSet", "name": "eviction"},
+            "target": {"kind": "DaemonSet", "name": NAME},
             "patch": patch.to_string(),
         }],
     }))
 }
 
 /// All that it has printed.
-fn logs(node: &Node) -> String {
-    let logs = node.kubectl(&["logs", "--namespace", "kube-system", "daemonset/eviction"]);
+fn logs(node: &Node, name: &str) -> String {
+    let set = format!("daemonset/{name}");
+    let logs = node.kubectl(&["logs", "--namespace", NAMESPACE, &set]);
     logs.unwrap_or_else(|error| format!("{error:#}"))
 }
 
