@@ -126,7 +126,11 @@ fn additions() -> Result<()> {
     let file = folder.path().join("config.yaml");
     std::fs::write(&file, configuration(&objects)?)?;
     let mut effective = Command::new(suite::programs()?.join("eviction"));
-    let effective = printed(effective.args(["config", "effective", "--config"]).arg(&file))?;
+    let effective = printed(
+        effective
+            .args(["config", "effective", "--config"])
+            .arg(&file),
+    )?;
     for key in keys(&all) {
         ensure!(effective.contains(&key), "{key} is not in: {effective}");
     }

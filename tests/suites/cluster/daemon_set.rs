@@ -6,20 +6,16 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use eviction_tests::suite::{Case, Outcome};
 use serde_json::{Value, json};
-use xtask::image;
 
 use crate::api::{record, text};
+use crate::chart::{self, NAMESPACE, Release, logs, until_ready};
 use crate::node::{self, LINE, Node};
 use crate::pods::Wish;
 
 const STARTED: &str = r#""record":"started""#;
-const CHART: &str = "eviction-user/deploy/chart";
 const KUSTOMIZE: &str = "eviction-user/deploy/kustomize";
-const NAMESPACE: &str = "kube-system";
 /// The manifests' own.
 const NAME: &str = "eviction";
-/// Not the name that the suite's own service account has already: helm refuses what it did not make.
-const RELEASE: &str = "eviction-chart";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -34,35 +30,14 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn from_the_chart(node: &Node) -> Result<Outcome> {
-    let folder = folder(node)?;
-    let values = folder.join("values.json");
-    let (signal, amount) = LINE.split_once('<').context("no line")?;
-    let here = json!({
-        "evictionHard": {signal: amount},
-        "root": node.cluster.pods_group()?,
-        "stateDir": folder.join("state"),
-        "apiServer": {"host": node.cluster.network.address.to_string(), "port": 6443},
-    });
-    std::fs::write(&values, here.to_string())?;
-    let chart = node.workspace.root().join(CHART);
-    let helm = |arguments: &[&str]| {
-        let all = [arguments, &["--namespace", NAMESPACE]].concat();
-        node.cluster.run(&node.parts, "helm", &all)
-    };
-    let [chart, values] = [&chart, &values].map(|path| path.to_str());
-    let (chart, values) = chart.zip(values).context("not UTF-8")?;
-    helm(&["install", RELEASE, chart, "--values", values])?;
-    let outcome = evicts(node, RELEASE)?;
-    helm(&["uninstall", RELEASE, "--wait"])?;
-    let selector = format!("app.kubernetes.io/instance={RELEASE}");
-    let kinds = "daemonsets,serviceaccounts,clusterroles,clusterrolebindings";
-    let left = node.get(&[kinds, "--all-namespaces", "--selector", &selector])?;
-    ensure!(left["items"] == json!([]), "uninstalled, but left: {left}");
+    let release = Release::install(node, LINE)?;
+    let outcome = evicts(node, Release::NAME)?;
+    release.uninstall(node)?;
     Ok(outcome)
 }
 
 fn from_the_manifests(node: &Node) -> Result<Outcome> {
-    let folder = folder(node)?;
+    let folder = chart::folder(node)?;
     for part in ["base", "privileged"] {
         let from = node.workspace.root().join(KUSTOMIZE).join(part);
         copy(&from, &folder.join(part))?;
@@ -76,22 +51,9 @@ fn from_the_manifests(node: &Node) -> Result<Outcome> {
     evicts(node, NAME)
 }
 
-/// For what is installed, with the image given to the runtime.
-fn folder(node: &Node) -> Result<std::path::PathBuf> {
-    let folder = node.cluster.folder.join("install");
-    let archive = image::archive(&node.workspace, &node.programs.eviction, &folder)?;
-    node.cluster.import(&node.parts, &archive)?;
-    Ok(folder)
-}
-
 /// The DaemonSet `name` comes up, sees events, evicts a hog, says so, and is Guaranteed and never restarted.
 fn evicts(node: &Node, name: &str) -> Result<Outcome> {
-    let agent = node.until("the DaemonSet's pod is ready", 60, |node| {
-        let set = node.get(&["daemonset", name, "--namespace", NAMESPACE])?;
-        let ready = set.pointer("/status/numberReady").and_then(Value::as_u64);
-        Ok((ready == Some(1)).then_some(()))
-    });
-    agent.with_context(|| format!("it says: {}", logs(node, name)))?;
+    until_ready(node, name)?;
     let told = logs(node, name);
     let started = told.lines().find(|line| line.contains(STARTED));
     let started = started.with_context(|| format!("no started record: {told}"))?;
@@ -160,13 +122,6 @@ fn here(node: &Node, variant: &str) -> Result<Value> {
             "patch": patch.to_string(),
         }],
     }))
-}
-
-/// All that it has printed.
-fn logs(node: &Node, name: &str) -> String {
-    let set = format!("daemonset/{name}");
-    let logs = node.kubectl(&["logs", "--namespace", NAMESPACE, &set]);
-    logs.unwrap_or_else(|error| format!("{error:#}"))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

@@ -1,6 +1,8 @@
 //! Suite `cluster`: the built program on a real Kubernetes node of this machine, under the rights that its manifest asks for.
 
 mod api;
+mod bench;
+mod chart;
 mod crash;
 mod daemon_set;
 mod memory;
@@ -15,6 +17,15 @@ use std::process::ExitCode;
 use eviction_tests::suite::{self, Case};
 
 fn main() -> ExitCode {
+    if let Some(bench) = bench::asked() {
+        return match bench::run(&bench) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("error: {error:#}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let mut cases: Vec<Case> = Vec::new();
     cases.extend(wrong_input::cases());
     cases.extend(memory::cases());

@@ -36,7 +36,7 @@ static NODE_STATE: Mutex<State> = Mutex::new(None);
 /// Runs a story on it, and cleans up after it.
 pub(crate) fn with<T>(story: impl FnOnce(&Node) -> Result<T>) -> Result<T> {
     let mut state = NODE_STATE.lock().unwrap_or_else(PoisonError::into_inner);
-    let up = state.get_or_insert_with(|| Node::up().map_err(|e| format!("{e:#}")));
+    let up = state.get_or_insert_with(|| Node::up(NAME, PODS_MIB).map_err(|e| format!("{e:#}")));
     let node = match up {
         Ok(node) => node,
         Err(why) => bail!("the cluster does not come up: {why}"),
@@ -56,16 +56,17 @@ pub(crate) fn take_down() -> Result<()> {
 }
 
 impl Node {
-    fn up() -> Result<Self> {
+    /// `pods_mib`: for all pods together.
+    pub(crate) fn up(name: &str, pods_mib: u64) -> Result<Self> {
         let workspace = Workspace::find()?;
         let folder = suite::programs()?;
         // What a run that was cut short has left behind.
-        if Cluster::folder(NAME).exists() {
-            Cluster::remove(NAME)?;
+        if Cluster::folder(name).exists() {
+            Cluster::remove(name)?;
         }
         let memory = total_memory()?;
         let reserved = memory
-            .checked_sub(PODS_MIB << 20)
+            .checked_sub(pods_mib << 20)
             .context("this machine has too little memory")?;
         let kubelet = BTreeMap::from([
             ("enforceNodeAllocatable".to_owned(), json!(["pods"])),
@@ -75,7 +76,7 @@ impl Node {
             ),
         ]);
         let load = folder.join("eviction-load");
-        let cluster = Cluster::up(&workspace, NAME, &load, kubelet)?;
+        let cluster = Cluster::up(&workspace, name, &load, kubelet)?;
         let made = Self::settle(cluster.clone(), workspace, Programs::in_folder(&folder));
         if made.is_err() {
             cluster.down()?;
@@ -184,7 +185,7 @@ impl Node {
     }
 
     /// No story leaves pods to the next.
-    fn clean(&self) -> Result<()> {
+    pub(crate) fn clean(&self) -> Result<()> {
         for manifest in std::fs::read_dir(self.cluster.folder.join("manifests"))? {
             std::fs::remove_file(manifest?.path())?;
         }

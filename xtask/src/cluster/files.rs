@@ -62,9 +62,7 @@ pub(super) fn write_all(cluster: &Cluster, parts: &Parts) -> Result<()> {
         let text = serde_json::to_string_pretty(&config)?;
         write(&kubeconfig_path(folder, user), SECRET, &text)?;
     }
-    // YAML is a superset of JSON, and the kubelet reads it as such.
-    let kubelet = serde_json::to_string_pretty(&kubelet_config(cluster))?;
-    write(&folder.join("kubelet.yaml"), 0o644, &kubelet)?;
+    write_kubelet_config(cluster)?;
     let loopback = r#"{"cniVersion":"1.0.0","name":"lo","plugins":[{"type":"loopback"}]}"#;
     write(&folder.join("cni/net.d/99-lo.conflist"), 0o644, loopback)?;
     let runc = parts.program("runc")?;
@@ -73,6 +71,12 @@ pub(super) fn write_all(cluster: &Cluster, parts: &Parts) -> Result<()> {
         0o644,
         &containerd_config(folder, &runc),
     )
+}
+
+pub(super) fn write_kubelet_config(cluster: &Cluster) -> Result<()> {
+    // YAML is a superset of JSON, and the kubelet reads it as such.
+    let kubelet = serde_json::to_string_pretty(&kubelet_config(cluster))?;
+    write(&cluster.folder.join("kubelet.yaml"), 0o644, &kubelet)
 }
 
 pub(super) fn write_kubeconfig(cluster: &Cluster, name: &str, token: &str) -> Result<PathBuf> {

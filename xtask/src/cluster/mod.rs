@@ -193,6 +193,17 @@ impl Cluster {
         kubelet.start(self, parts).map(drop)
     }
 
+    /// Starts the kubelet again with other keys in its configuration.
+    pub fn reconfigure_kubelet(&self, parts: &Parts, keys: &[(&str, Value)]) -> Result<()> {
+        let mut changed = self.clone();
+        let keys = keys.iter().cloned();
+        changed
+            .kubelet
+            .extend(keys.map(|(key, value)| (key.to_owned(), value)));
+        files::write_kubelet_config(&changed)?;
+        self.restart_kubelet(parts)
+    }
+
     /// The cgroup that holds all pods, in the hierarchy of memory.
     pub fn pods_group(&self) -> Result<PathBuf> {
         Ok(self.groups()?.memory()?.join("kubepods"))

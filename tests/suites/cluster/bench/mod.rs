@@ -1,0 +1,101 @@
+//! `cargo xtask bench cluster`: one hog on one node, past one line, evicted by the kubelet as it polls, by the kubelet with its
+//! memcg notifier, and by the chart's pod beside it; in turns, so that what drifts hits all alike.
+
+mod round;
+mod told;
+
+use anyhow::{Result, ensure};
+use clap::{Parser, ValueEnum};
+use eviction_user::sys::cgroup::Hierarchy;
+use eviction_user::sys::node_memory::NodeMemoryReader;
+use serde::Serialize;
+
+use crate::node::Node;
+use round::Round;
+
+const NAME: &str = "evbench";
+const MIB: u64 = 1 << 20;
+/// Left for all pods together when the line is crossed: more than the hog takes while a kubelet sleeps.
+const LINE_MIB: u64 = 5_632;
+/// Taken before that.
+const BEFORE_MIB: u64 = 512;
+const RATE_MIB: u64 = 500;
+
+#[derive(Debug, Parser)]
+#[command(name = "bench")]
+pub(crate) struct Bench {
+    /// Runs of each mode.
+    #[arg(long, default_value_t = 5)]
+    runs: u32,
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+/// Who evicts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Mode {
+    KubeletPoll,
+    KubeletMemcg,
+    Eviction,
+}
+
+impl Mode {
+    const ALL: [Self; 3] = [Self::KubeletPoll, Self::KubeletMemcg, Self::Eviction];
+
+    fn is_kubelet(self) -> bool {
+        self != Self::Eviction
+    }
+}
+
+/// The arguments, if the program was called for this.
+pub(crate) fn asked() -> Option<Bench> {
+    let mut arguments = std::env::args().skip(1).peekable();
+    (arguments.peek()? == "bench").then(|| Bench::parse_from(arguments))
+}
+
+pub(crate) fn run(bench: &Bench) -> Result<()> {
+    enough_memory()?;
+    let pods = LINE_MIB + BEFORE_MIB;
+    let node = Node::up(NAME, pods)?;
+    let runs = in_turns(&node, bench);
+    node.cluster.down()?;
+    let runs = runs?;
+    match bench.output {
+        Output::Text => told::table(&runs),
+        Output::Json => println!("{}", serde_json::json!({"runs": runs})),
+    }
+    Ok(())
+}
+
+fn in_turns(node: &Node, bench: &Bench) -> Result<Vec<Round>> {
+    let mut runs = Vec::new();
+    for number in 0..bench.runs {
+        for mode in Mode::ALL {
+            let name = format!("{mode:?}-{number}").to_lowercase();
+            let round = Round::run(node, mode, &name)?;
+            eprintln!("  {}", told::line(&round));
+            runs.push(round);
+        }
+    }
+    Ok(runs)
+}
+
+/// The kubelet's line counts for the node, too, and must not be crossed there first.
+fn enough_memory() -> Result<()> {
+    let hierarchy = Hierarchy::detect()?;
+    let available = NodeMemoryReader::open(&hierarchy)?.read()?.available() / MIB;
+    let needed = 2 * LINE_MIB + BEFORE_MIB + 512;
+    ensure!(
+        available > needed,
+        "this takes {needed} MiB of memory.available on the node, there are {available}: end what uses it, or try again when \
+         its page cache has become inactive"
+    );
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! The chart, installed by the real helm.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use xtask::image;
+
+use crate::node::Node;
+
+pub(crate) const NAMESPACE: &str = "kube-system";
+const CHART: &str = "eviction-user/deploy/chart";
+
+/// Installed until it is told to go.
+pub(crate) struct Release(());
+
+impl Release {
+    /// Not the name that the suite's own service account has already: helm refuses what it did not make.
+    pub(crate) const NAME: &str = "eviction-chart";
+
+    /// With what is particular to this cluster: services have no addresses, the pods' cgroups lie elsewhere, and the line is
+    /// ours.
+    pub(crate) fn install(node: &Node, line: &str) -> Result<Self> {
+        let folder = folder(node)?;
+        let values = folder.join("values.json");
+        let (signal, amount) = line.split_once('<').context("no line")?;
+        let here = json!({
+            "evictionHard": {signal: amount},
+            "root": node.cluster.pods_group()?,
+            "stateDir": folder.join("state"),
+            "apiServer": {"host": node.cluster.network.address.to_string(), "port": 6443},
+        });
+        std::fs::write(&values, here.to_string())?;
+        let chart = node.workspace.root().join(CHART);
+        let [chart, values] = [&chart, &values].map(|path| path.to_str());
+        let (chart, values) = chart.zip(values).context("not UTF-8")?;
+        helm(node, &["install", Self::NAME, chart, "--values", values])?;
+        Ok(Self(()))
+    }
+
+    /// Nothing is left of it.
+    pub(crate) fn uninstall(self, node: &Node) -> Result<()> {
+        helm(node, &["uninstall", Self::NAME, "--wait"])?;
+        let selector = format!("app.kubernetes.io/instance={}", Self::NAME);
+        let kinds = "daemonsets,serviceaccounts,clusterroles,clusterrolebindings";
+        let left = node.get(&[kinds, "--all-namespaces", "--selector", &selector])?;
+        ensure!(left["items"] == json!([]), "uninstalled, but left: {left}");
+        Ok(())
+    }
+}
+
+fn helm(node: &Node, arguments: &[&str]) -> Result<String> {
+    let all = [arguments, &["--namespace", NAMESPACE]].concat();
+    node.cluster.run(&node.parts, "helm", &all)
+}
+
+/// For what is installed, with the image given to the runtime.
+pub(crate) fn folder(node: &Node) -> Result<PathBuf> {
+    let folder = node.cluster.folder.join("install");
+    let archive = image::archive(&node.workspace, &node.programs.eviction, &folder)?;
+    node.cluster.import(&node.parts, &archive)?;
+    Ok(folder)
+}
+
+/// The DaemonSet `name` has its pod on the node, and that is ready.
+pub(crate) fn until_ready(node: &Node, name: &str) -> Result<()> {
+    let agent = node.until("the DaemonSet's pod is ready", 60, |node| {
+        let set = node.get(&["daemonset", name, "--namespace", NAMESPACE])?;
+        let ready = set.pointer("/status/numberReady").and_then(Value::as_u64);
+        Ok((ready == Some(1)).then_some(()))
+    });
+    agent.with_context(|| format!("it says: {}", logs(node, name)))
+}
+
+/// All that it has printed.
+pub(crate) fn logs(node: &Node, name: &str) -> String {
+    let set = format!("daemonset/{name}");
+    let logs = node.kubectl(&["logs", "--namespace", NAMESPACE, &set]);
+    logs.unwrap_or_else(|error| format!("{error:#}"))
+}
