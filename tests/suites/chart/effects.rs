@@ -283,7 +283,7 @@ fn names() -> Result<()> {
         }
         is_selected(&objects)?;
     }
-    let other = json!({"serviceAccount": {"create": false}});
+    let other = json!({"serviceAccount": {"create": false, "name": "own"}});
     let objects = render(&chart, &other)?;
     ensure!(objects.find("ServiceAccount").is_none(), "{objects:?}");
     let annotated = json!({"serviceAccount": {"annotations": {"a": "b"}}});

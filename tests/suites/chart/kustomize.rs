@@ -56,10 +56,8 @@ fn same(variant: &str, privileged: bool) -> Result<()> {
             .with_context(|| format!("helm sets no {label}"))?;
         with_helm = with_helm.without_label(label);
     }
-    ensure!(
-        with_helm == with_kustomize,
-        "helm: {with_helm:?}\nkustomize: {with_kustomize:?}"
-    );
+    let difference = with_helm.difference(&with_kustomize);
+    ensure!(difference.is_none(), "helm and kustomize: {difference:?}");
     let context = &with_kustomize.container()?["securityContext"];
     let is_privileged = context["privileged"] == true;
     ensure!(is_privileged == privileged, "{context}");

@@ -103,6 +103,11 @@ fn wrong_values() -> Result<()> {
             json!({"updateStrategy": {"type": "Recreate"}}),
             "/updateStrategy/type'",
         ),
+        // Else its rights would go to every pod that names no account.
+        (
+            json!({"serviceAccount": {"create": false}}),
+            "serviceAccount.name: name the account",
+        ),
         (
             json!({"podLabels": {"app.kubernetes.io/name": "x"}}),
             "/podLabels/app.kubernetes.io~1name'",

@@ -44,7 +44,7 @@ pub(crate) fn printed(command: &mut Command) -> Result<String> {
 }
 
 /// Of one cluster: each has another kind, so it is known by that.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct Objects(Vec<Value>);
 
 impl Objects {
@@ -80,6 +80,16 @@ impl Objects {
         list.iter()
             .map(|argument| argument.as_str().context("an argument is no text"))
             .collect()
+    }
+
+    /// The first object that is not the same in both.
+    pub(crate) fn difference<'a>(
+        &'a self,
+        other: &'a Self,
+    ) -> Option<(Option<&'a Value>, Option<&'a Value>)> {
+        let longest = self.0.len().max(other.0.len());
+        let mut pairs = (0..longest).map(|at| (self.0.get(at), other.0.get(at)));
+        pairs.find(|(own, others)| own != others)
     }
 
     /// Takes a label off all objects.

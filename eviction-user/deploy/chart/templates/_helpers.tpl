@@ -35,7 +35,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if .Values.serviceAccount.create -}}
 {{- .Values.serviceAccount.name | default (include "eviction.fullname" .) -}}
 {{- else -}}
-{{- .Values.serviceAccount.name | default "default" -}}
+{{- required "serviceAccount.name: name the account that is there already, or let create be true" .Values.serviceAccount.name -}}
 {{- end -}}
 {{- end -}}
 
