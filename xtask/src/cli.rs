@@ -53,6 +53,9 @@ pub(crate) enum Command {
     },
     /// Cross memory lines at random in the guests, hundreds of times: no crossing may be missed
     Soak(SoakArgs),
+    /// Measure against the kubelet, side by side
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// A real Kubernetes node on this machine: etcd, API server, controller manager, scheduler, containerd, kubelet
     #[command(subcommand)]
     Cluster(ClusterCommand),
@@ -62,6 +65,20 @@ pub(crate) enum Command {
                             /out come back with --out. The console of the last guest stays in target/vm."
     )]
     Vm(VmArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// One hog on a real node, past one line: from the crossing to its last allocation, evicted by the kubelet as it polls, by the
+    /// kubelet with its memcg notifier, and by the chart's pod, in turns
+    Cluster {
+        /// Runs of each
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+        runs: u32,
+        /// For people, or one JSON object as the last line
+        #[arg(long, value_enum, default_value = "text")]
+        output: Output,
+    },
 }
 
 #[derive(Debug, Subcommand)]

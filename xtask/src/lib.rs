@@ -5,12 +5,14 @@
 //! - [`image`] packs the program as a container image
 //! - [`check`] reads the sources: formatting, lints, layers, sizes
 //! - [`suites`] runs the test suites and counts
+//! - [`bench`] measures against the kubelet
 //! - [`soak`] is the long form of what the suites run for a short while
 //! - [`vm`] boots a guest kernel and runs a command in it
 //! - [`cluster`] brings up a real Kubernetes node and takes it down
 //! - [`manifests`] renders the Helm chart, and from it the kustomize base
 //! - [`mutants`] proves that the tests of the policy can fail
 
+pub mod bench;
 pub mod build;
 pub mod check;
 pub mod clock;

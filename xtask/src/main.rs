@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
-use cli::{Cli, Command};
+use cli::{BenchCommand, Cli, Command};
 use xtask::workspace::Workspace;
-use xtask::{build, check, demo, image, manifests, mutants, setup, soak, suites};
+use xtask::{bench, build, check, demo, image, manifests, mutants, setup, soak, suites};
 
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
@@ -36,6 +36,9 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Mutants { filter } => return mutants::run(&workspace, &filter),
         Command::Demo { output } => return demo::run(&workspace, output.name()),
         Command::Soak(args) => return soak::run(&workspace, &args.into()),
+        Command::Bench(BenchCommand::Cluster { runs, output }) => {
+            return bench::cluster(&workspace, runs, output.name());
+        }
         Command::Cluster(command) => return node::run(&workspace, command),
         Command::Vm(args) => return guest::run(&workspace, args),
     }

@@ -111,13 +111,15 @@ fn hog(node: &Node, mode: Mode, name: &str) -> Result<Round> {
     })
 }
 
+/// The last moment at which the line was not crossed yet.
 struct Crossing {
     at_ns: u64,
     /// What the hog had by then.
     done: u64,
 }
 
-/// Reads the pods' counter as fast as it can from shortly before the line on: what the evictors compare, without their delay.
+/// Reads the pods' counter as fast as it can from shortly before the line on. The last reading before the line is what counts:
+/// an evictor that runs at once takes the CPU from us, and the next one comes when all is over.
 fn crossing(group: &GroupMemoryReader, page: &ProgressPage) -> Result<Crossing> {
     let left = |used: u64| (BEFORE_MIB * MIB).saturating_sub(used);
     while left(group.read()?.working_set()) > SHORTLY_MIB * MIB {
@@ -126,15 +128,18 @@ fn crossing(group: &GroupMemoryReader, page: &ProgressPage) -> Result<Crossing> 
     let read = group.read()?;
     // Nobody reads or writes files meanwhile.
     let inactive = read.usage - read.working_set();
+    let mut before = None;
     loop {
-        let used = group.usage()?.saturating_sub(inactive);
-        let crossing = Crossing {
+        let now = Crossing {
             at_ns: now_ns(),
             done: page.done.load(Ordering::Acquire),
         };
+        // Read after that: if it shows room, there was room then.
+        let used = group.usage()?.saturating_sub(inactive);
         if left(used) == 0 {
-            return Ok(crossing);
+            return before.context("the hog had crossed the line before it was watched");
         }
+        before = Some(now);
         ensure!(!has_ended(page), "the hog has ended before the line");
     }
 }

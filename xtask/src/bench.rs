@@ -1,0 +1,30 @@
+//! `cargo xtask bench cluster`: eviction against the kubelet, on a real node of this machine. The suite's own program carries it
+//! out: it is the one that knows the node.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use crate::build;
+use crate::process::cargo;
+use crate::setup::{self, Scope};
+use crate::workspace::Workspace;
+
+pub fn cluster(workspace: &Workspace, runs: u32, output: &str) -> Result<ExitCode> {
+    setup::ensure(workspace, Scope::Build)?;
+    let programs = build::all_programs(workspace)?;
+    let runs = format!("--runs={runs}");
+    let output = format!("--output={output}");
+    let ended = cargo()
+        .current_dir(workspace.root())
+        .env("EVICTION_PROGRAMS", programs)
+        .args(["test", "--quiet", "--package", "eviction-tests"])
+        .args(["--test", "cluster", "--", "bench", &runs, &output])
+        .status()
+        .context("cannot start cargo")?;
+    Ok(if ended.success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
