@@ -1,7 +1,7 @@
 //! The thread that looks, decides and kills. Nothing else runs on it, so that nothing else can delay it.
 
 use crate::sys::heap;
-use crate::sys::realtime::{self, RealtimeError};
+use crate::sys::realtime::{self, RealtimeError, Scheduled};
 use nix::errno::Errno;
 use std::io;
 use std::thread::JoinHandle;
@@ -25,7 +25,7 @@ where
 /// What the thread got of what it asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Privileges {
-    pub realtime: Result<(), RealtimeError>,
+    pub realtime: Result<Scheduled, RealtimeError>,
     pub memory_lock: Result<(), Errno>,
 }
 

@@ -15,6 +15,7 @@ use crate::record::Recorder;
 use crate::record::victims::{self, KeptVictim, VictimKeeper};
 use crate::sys::cgroup::{CgroupNames, ChangeFeed};
 use crate::sys::clock;
+use crate::sys::realtime::Scheduled;
 use crate::telemetry::journal::ChannelJournal;
 use crate::telemetry::metrics::{Check, Vitals};
 use crate::telemetry::record::{self, Names, Output};
@@ -320,7 +321,11 @@ async fn live<S: PressureSource>(
     }
     how.metrics = metrics;
     let got = Privileges::take();
-    how.notes.extend(got.realtime.err().map(|e| e.to_string()));
+    how.notes.extend(match got.realtime {
+        Ok(Scheduled::WithItsProcess) => None,
+        Ok(moved) => Some(moved.to_string()),
+        Err(refused) => Some(refused.to_string()),
+    });
     how.notes.extend(
         got.memory_lock
             .err()

@@ -3,6 +3,7 @@
 use nix::errno::Errno;
 use nix::libc::RLIM_INFINITY;
 use nix::sys::resource::{Resource, getrlimit};
+use std::io;
 use std::path::Path;
 
 /// Above ordinary tasks and below the kernel's own threads (migration, watchdog run at 99).
@@ -20,20 +21,55 @@ pub enum RealtimeError {
     NoBudget { errno: Errno, group: String },
 }
 
-/// Puts the calling thread under SCHED_FIFO.
-pub fn schedule_first() -> Result<(), RealtimeError> {
+/// Where the thread is that runs first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scheduled {
+    WithItsProcess,
+    /// Alone in the root of the cpu hierarchy: its process's cgroup has no real-time budget.
+    InTheRoot {
+        left: String,
+    },
+}
+
+impl std::fmt::Display for Scheduled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::WithItsProcess => f.write_str("SCHED_FIFO"),
+            Self::InTheRoot { left } => write!(
+                f,
+                "SCHED_FIFO; the fast thread alone is in the root cpu cgroup: {left} has no real-time budget"
+            ),
+        }
+    }
+}
+
+/// Puts the calling thread under SCHED_FIFO. Where its cpu cgroup has no real-time budget (a pod's, on cgroup v1 with
+/// CONFIG_RT_GROUP_SCHED), it leaves that for the root one: as an ordinary thread it would wait there for its CPU quota, up to
+/// a tenth of a second.
+pub fn schedule_first() -> Result<Scheduled, RealtimeError> {
+    let errno = match fifo() {
+        Ok(()) => return Ok(Scheduled::WithItsProcess),
+        Err(errno) => errno,
+    };
+    let Some(place) = group_without_budget() else {
+        return Err(RealtimeError::Privilege(errno));
+    };
+    let left = place.group.clone();
+    let moved = place.leave().map_err(|_| errno).and_then(|()| fifo());
+    moved.map_err(|errno| RealtimeError::NoBudget {
+        errno,
+        group: left.clone(),
+    })?;
+    Ok(Scheduled::InTheRoot { left })
+}
+
+fn fifo() -> Result<(), Errno> {
     let param = nix::libc::sched_param {
         sched_priority: PRIORITY,
     };
     // SAFETY: pid 0 is the calling thread, and `param` lives through the call.
     let done = unsafe { nix::libc::sched_setscheduler(0, nix::libc::SCHED_FIFO, &raw const param) };
-    match Errno::result(done) {
-        Ok(_) => Ok(()),
-        Err(errno) => Err(match group_without_budget() {
-            Some(group) => RealtimeError::NoBudget { errno, group },
-            None => RealtimeError::Privilege(errno),
-        }),
-    }
+    Errno::result(done).map(drop)
 }
 
 /// Puts the calling thread where ordinary ones are: a new thread inherits what its maker has.
@@ -68,16 +104,33 @@ fn has_ipc_lock() -> bool {
         .is_some_and(|set| set >> CAP_IPC_LOCK & 1 == 1)
 }
 
-/// Our v1 cpu cgroup, if the kernel schedules real-time groups (CONFIG_RT_GROUP_SCHED) and this one
+/// A cgroup of the cpu hierarchy.
+struct CpuGroup {
+    mount: &'static str,
+    group: String,
+}
+
+impl CpuGroup {
+    /// Takes the calling thread to the root.
+    fn leave(&self) -> io::Result<()> {
+        let thread = nix::unistd::gettid().to_string();
+        std::fs::write(Path::new(self.mount).join("tasks"), thread)
+    }
+}
+
+/// The thread's v1 cpu cgroup, if the kernel schedules real-time groups (CONFIG_RT_GROUP_SCHED) and this one
 /// has no budget: then EPERM has nothing to do with capabilities.
-fn group_without_budget() -> Option<String> {
-    let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+fn group_without_budget() -> Option<CpuGroup> {
+    let own = std::fs::read_to_string("/proc/thread-self/cgroup").ok()?;
     let group = v1_cpu_group(&own)?;
     let mount = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"]
-        .iter()
+        .into_iter()
         .find(|m| Path::new(m).exists())?;
     let budget = std::fs::read_to_string(format!("{mount}{group}/cpu.rt_runtime_us")).ok()?;
-    (budget.trim() == "0").then(|| group.to_owned())
+    (budget.trim() == "0").then(|| CpuGroup {
+        mount,
+        group: group.to_owned(),
+    })
 }
 
 /// The path on the line of the v1 cpu controller in /proc/PID/cgroup.

@@ -59,6 +59,12 @@ fn evicts(node: &Node, name: &str) -> Result<Outcome> {
     let started = started.with_context(|| format!("no started record: {told}"))?;
     let started: Value = serde_json::from_str(started)?;
     let source = text(&started, "/memory");
+    // As an ordinary thread it would wait for its pod's CPU quota, up to 100 ms.
+    ensure!(
+        !started["notes"].to_string().contains("SCHED_FIFO refused"),
+        "{}",
+        started["notes"]
+    );
     ensure!(
         source.contains('/'),
         "no eBPF event of memory: {source}: {}",

@@ -246,7 +246,7 @@ fn fast_thread() -> Vec<Check> {
         return Vec::new();
     };
     let fifo = match scheduled {
-        Ok(()) => (State::Used, "granted".to_owned(), None),
+        Ok(scheduled) => (State::Used, format!("granted: {scheduled}"), None),
         Err(RealtimeError::Privilege(errno)) => (
             State::NoPrivilege,
             format!("refused ({errno})"),
