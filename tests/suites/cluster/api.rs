@@ -45,6 +45,19 @@ impl Node {
         })
     }
 
+    /// It runs, was never restarted, and is on nobody's record.
+    pub(crate) fn lives_on(&self, namespace: &str, name: &str) -> Result<()> {
+        let pod = self.pod(namespace, name)?;
+        let restarts = pod.pointer("/status/containerStatuses/0/restartCount");
+        ensure!(
+            phase(&pod) == "Running"
+                && record(&pod).is_empty()
+                && restarts.and_then(Value::as_u64) == Some(0),
+            "{name} did not live on: {pod}"
+        );
+        Ok(())
+    }
+
     /// Evicted for its memory, on record, and torn down by the kubelet.
     pub(crate) fn until_evicted(&self, namespace: &str, name: &str) -> Result<Value> {
         let pod = self.until_torn_down(namespace, name)?;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use eviction_tests::suite::{Case, Outcome};
 use serde_json::Value;
 
-use crate::api::{check_evicted, phase, record, text};
+use crate::api::{check_evicted, record, text};
 use crate::node::{self, Node};
 use crate::pods::Wish;
 
@@ -93,14 +93,7 @@ fn one_hog(node: &Node) -> Result<Outcome> {
         "{event}"
     );
     for wish in &others {
-        let pod = node.pod(wish.namespace, wish.name)?;
-        let restarts = pod.pointer("/status/containerStatuses/0/restartCount");
-        ensure!(
-            phase(&pod) == "Running" && restarts.and_then(Value::as_u64) == Some(0),
-            "{} did not live on: {}",
-            wish.name,
-            pod["status"]
-        );
+        node.lives_on(wish.namespace, wish.name)?;
     }
     let left = std::fs::read_dir(state.path().join("records"))?.count();
     ensure!(left == 0, "{left} records are said to be unfinished");

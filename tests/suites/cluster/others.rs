@@ -5,9 +5,8 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use eviction_tests::suite::{Case, Outcome};
 use eviction_user::sys::node_tasks::NodeTasksReader;
-use serde_json::Value;
 
-use crate::api::{check_on_record, phase, record};
+use crate::api::check_on_record;
 use crate::node::{self, Node};
 use crate::pods::Wish;
 
@@ -76,14 +75,7 @@ fn same_name(node: &Node) -> Result<()> {
     // A late word about the first one must not reach it.
     let watched = node.stay_evicted("default")?;
     ensure!(watched == 0, "{watched} are on record");
-    let pod = node.pod("default", "twin")?;
-    let restarts = pod.pointer("/status/containerStatuses/0/restartCount");
-    ensure!(
-        phase(&pod) == "Running"
-            && record(&pod).is_empty()
-            && restarts.and_then(Value::as_u64) == Some(0),
-        "{pod}"
-    );
+    node.lives_on("default", "twin")?;
     let left = std::fs::read_dir(state.path().join("records"))?.count();
     ensure!(left == 0, "{left} records are said to be unfinished");
     Ok(())
@@ -106,13 +98,7 @@ fn kubelet_restarted(node: &Node) -> Result<()> {
     node.until_torn_down("default", "hog")?;
     let watched = node.stay_evicted("default")?;
     ensure!(watched == 1, "{watched} are on record");
-    let pod = node.pod("default", "sibling")?;
-    let restarts = pod.pointer("/status/containerStatuses/0/restartCount");
-    ensure!(
-        phase(&pod) == "Running" && restarts.and_then(Value::as_u64) == Some(0),
-        "{}",
-        pod["status"]
-    );
+    node.lives_on("default", "sibling")?;
     evictor.drain();
     let decisions = evictor.of_kind("decision").count();
     ensure!(decisions == 1, "{decisions} decisions");
@@ -146,7 +132,5 @@ fn forks(node: &Node) -> Result<()> {
         message.starts_with("The node was low on resource: pids. Threshold quantity: "),
         "{message}"
     );
-    let pod = node.pod("default", "sibling")?;
-    ensure!(phase(&pod) == "Running", "{}", pod["status"]);
-    Ok(())
+    node.lives_on("default", "sibling")
 }
