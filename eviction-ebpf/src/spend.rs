@@ -171,9 +171,14 @@ pub(crate) fn device<C: EbpfContext>(ctx: &C, device: u32, what: Use) {
         return;
     }
     let index = maps::slot_of_device(device, what.kind);
-    if index == UNKNOWN {
-        return;
+    if index != UNKNOWN {
+        watched(ctx, index, device, what);
     }
+}
+
+/// The same where the device's slot has been found.
+#[inline(always)]
+pub(crate) fn watched<C: EbpfContext>(ctx: &C, index: u32, device: u32, what: Use) {
     let cgroup_id = hierarchy::id_of_current();
     if what.grows {
         growth::grow(cgroup_id, device, what.kind, what.units);

@@ -22,6 +22,10 @@ pub(crate) fn cases() -> Vec<Case> {
             "file systems of three kinds in turn in the same place, each with its own hook",
             three_kinds,
         ),
+        Case::new(
+            "what is known not to be seen does not make its hook a silent one",
+            preallocated,
+        ),
     ]
 }
 
@@ -69,6 +73,38 @@ impl Story {
         evictor.wait_for("started", LONG)?;
         Ok(evictor)
     }
+}
+
+/// By the tracepoint of dirty folios alone a preallocation is not seen: the timer finds it, and nobody says that the hook is dead.
+fn preallocated() -> Result<Outcome> {
+    const TAKEN: u64 = 40 * MIB;
+    let story = Story::new("preallocated")?;
+    let disk = Disk::make(story.folder.path(), 4_096)?;
+    let rungs = "--rungs=raw_tp/writeback_dirty_folio";
+    let mut evictor = story.evictor("nodefs.available<1Mi", &[rungs])?;
+    let started = evictor.wait_for("started", LONG)?;
+    if started.0["sources"]["ext4-bytes"] != "raw_tp/writeback_dirty_folio" {
+        bail!("{started:?}");
+    }
+    let before = wait_until(LONG, || left(&mut evictor, "nodefs.available"));
+    let before = before.context("no figure")?;
+    let file = fs::File::create(disk.path().join("file"))?;
+    let none = nix::fcntl::FallocateFlags::empty();
+    nix::fcntl::fallocate(&file, none, 0, TAKEN.cast_signed())?;
+    for _ in 0..2 {
+        // A second look, for what the first one may have found out.
+        let seen = evictor.of_kind("look").count();
+        let less = |left: &u64| before - left >= TAKEN;
+        let found = wait_until(LONG, || {
+            let left = left(&mut evictor, "nodefs.available").filter(less);
+            left.filter(|_| evictor.of_kind("look").count() > seen)
+        });
+        found.context("the timer does not find it")?;
+    }
+    if evictor.of_kind("hook-silent").count() > 0 {
+        bail!("{:?}", evictor.seen);
+    }
+    Ok(Outcome::Passed)
 }
 
 /// The n-th record of its kind, from 0.

@@ -42,9 +42,10 @@ pub(crate) fn ev_dirtied(ctx: RawTracePointContext) -> i32 {
         0,
     )));
     // Folios of all file systems come by: only those that matter are looked into.
-    if maps::slot_of_device(device, Kind::Written) != UNKNOWN {
+    let slot = maps::slot_of_device(device, Kind::Written);
+    if slot != UNKNOWN {
         let bytes = folio::pages::<reading::Probed>(ctx.arg(0)) * PAGE_BYTES;
-        wrote(&ctx, device, bytes, Rung::TraceWritten);
+        spend::watched(&ctx, slot, device, written(bytes, Rung::TraceWritten));
     }
     0
 }
@@ -127,14 +128,13 @@ fn allocate<C: EbpfContext>(ctx: &C, file: u64, mode: u32, length: u64, rung: Ru
 #[inline(always)]
 fn blocks<C: EbpfContext>(ctx: &C, inode: u64, bytes: u64, blocks: u64, rung: Rung) {
     let (device, more) = device_and_bytes(super_of_inode(inode), blocks);
-    wrote(ctx, device, bytes + more, rung);
+    spend::device(ctx, device, written(bytes + more, rung));
 }
 
 #[inline(always)]
-fn wrote<C: EbpfContext>(ctx: &C, device: u32, bytes: u64, rung: Rung) {
-    let what = Use {
+const fn written(bytes: u64, rung: Rung) -> Use {
+    Use {
         grows: false,
         ..Use::of(Kind::Written, bytes, rung)
-    };
-    spend::device(ctx, device, what);
+    }
 }
