@@ -20,6 +20,8 @@ use crate::pods::Wish;
 
 /// A kubelet that has just started has looked once after this time, and set its notifier.
 const A_CYCLE: Duration = Duration::from_secs(12);
+/// Between two of its looks, in ms: the hog has to come at any moment of that alike.
+const BETWEEN_LOOKS: u64 = 10_000;
 /// Nobody takes longer to find the hog.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A hog that has taken nothing for so long is dead, or has all that it wants.
@@ -61,7 +63,8 @@ impl Round {
         node.apply(&sibling.pod())?;
         node.until_running("default", "sibling")?;
         let installed = if mode.is_kubelet() {
-            std::thread::sleep(A_CYCLE);
+            let moment = Duration::from_millis(fastrand::u64(..BETWEEN_LOOKS));
+            std::thread::sleep(A_CYCLE + moment);
             None
         } else {
             let line = format!("allocatableMemory.available<{LINE_MIB}Mi");
