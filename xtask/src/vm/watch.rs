@@ -81,6 +81,13 @@ fn is_crash(line: &str) -> bool {
         .any(|mark| line.contains(mark))
 }
 
+/// The kernel changes its own code behind a breakpoint (`smp_text_poke_batch_finish`, for static keys and attached hooks) and takes
+/// the breakpoint away once every CPU has heard of the change. QEMU's emulated CPUs may still run into it then, from code that they
+/// had translated before, and the kernel no longer knows the breakpoint: `Oops: int3`. No program that is attached can make one.
+pub(super) fn is_emulators(marker: &str) -> bool {
+    marker.contains("Oops: int3")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,6 +126,18 @@ mod tests {
             let mut watch = Watch::new("abc");
             watch.console(line);
             assert_eq!(watch.crash(), Some(line.trim()), "{line}");
+        }
+    }
+
+    #[test]
+    fn only_a_breakpoint_that_nobody_knows_is_the_emulators_doing() {
+        for (line, expected) in [
+            ("[    1.25] Oops: int3: 0000 [#1] SMP NOPTI", true),
+            ("[    3.1] Oops: 0000 [#1] PREEMPT SMP NOPTI", false),
+            ("[    3.1] Oops: general protection fault [#1]", false),
+            ("[   66.0] watchdog: BUG: soft lockup - CPU#1", false),
+        ] {
+            assert_eq!(is_emulators(line), expected, "{line}");
         }
     }
 
