@@ -194,6 +194,14 @@ pub trait Inventory {
         BTreeMap::new()
     }
 
+    /// Is the growth wanted although no decision is due?
+    fn wants_growth(&self) -> bool {
+        false
+    }
+
+    /// The growth by now, which a scan that begins at this moment goes by.
+    fn take_growth(&mut self, _growth: &Growth) {}
+
     /// The full picture for a decision: the last look and each workload's use, read now.
     fn snapshot(&mut self, growth: &Growth) -> Snapshot;
 }

@@ -15,7 +15,7 @@ pub(crate) fn run(workspace: &Workspace, command: ClusterCommand) -> Result<Exit
         ClusterCommand::Up(args) => {
             console::say("cluster");
             let load = build::all_programs(workspace)?.join("eviction-load");
-            let cluster = Cluster::up(workspace, &args.name, &load, BTreeMap::new())?;
+            let cluster = Cluster::up(workspace, &args.name, &load, BTreeMap::new(), None)?;
             console::say(&format!(
                 "up in {}; `cargo xtask cluster shell`, then `kubectl get nodes`",
                 cluster.folder.display()

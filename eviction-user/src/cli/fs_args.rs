@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Default, Args)]
 pub(super) struct FsArgs {
-    /// A path on the file system that nodefs.available and nodefs.inodesFree are about.
+    /// A path on the file system that nodefs.available and nodefs.inodesFree are about. For pods: the
+    /// kubelet's root directory.
     #[arg(long, value_name = "PATH")]
     pub(super) nodefs: Option<PathBuf>,
-    /// The same for imagefs.available and imagefs.inodesFree.
+    /// The same for imagefs.available and imagefs.inodesFree. For pods: the runtime's directory.
     #[arg(long, value_name = "PATH")]
     pub(super) imagefs: Option<PathBuf>,
     /// The same for containerfs.available and containerfs.inodesFree. As in the kubelet these take the

@@ -8,9 +8,10 @@ use super::kube_args::{KubeArgs, Platform};
 use crate::bpf::Wanted;
 use crate::config::{FsPaths, HostConfig, HostFlags};
 use crate::host::{
-    Children, FileSystems, GuardsAsked, NodeInventory, Scan, ScanTarget, Watched, Workloads,
+    Children, FileSystems, GuardsAsked, NodeInventory, Scan, ScanTarget, Targets, Watched,
+    Workloads,
 };
-use crate::kube::{Cluster, ClusterConfig, ClusterError, pods_root};
+use crate::kube::{Cluster, ClusterConfig, ClusterError, PodPlaces, pods_root};
 use crate::model::{FsLayout, Operator, Signal, Threshold};
 use crate::policy::{EngineConfig, containerfs};
 use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy};
@@ -70,6 +71,8 @@ pub(super) struct Host {
     pub(super) file_systems: FileSystems,
     /// Where pods are asked for; `None`: the workloads are plain cgroups.
     pub(super) cluster: Option<ClusterConfig>,
+    /// Where pods have their files; with [`Self::cluster`].
+    pub(super) pod_places: Option<PodPlaces>,
     max_processes: Option<u64>,
 }
 
@@ -85,6 +88,10 @@ impl HostArgs {
         guards::check(&config.additions, &hierarchy)?;
         let root = open_root(&mut config, &hierarchy, self.platform)?;
         let file_systems = open_file_systems(&config)?;
+        let pod_places = match self.platform {
+            Platform::Host => None,
+            Platform::Kubernetes => Some(self.kube.places(self.paths.nodefs.as_deref())?),
+        };
         check_containerfs(&config.thresholds, file_systems.layout())?;
         warn_unknown_workloads(&config, &root);
         Ok(Host {
@@ -93,6 +100,7 @@ impl HostArgs {
             root,
             file_systems,
             cluster,
+            pod_places,
             max_processes: self.max_processes,
         })
     }
@@ -186,20 +194,24 @@ impl Host {
         thresholds
     }
 
-    /// The directories that hold all that a workload has on the watched file systems.
-    pub(super) fn scan_targets(&self) -> Vec<ScanTarget> {
+    /// The directories that hold all that a workload has on the watched file systems; `None`: nobody has one.
+    pub(super) fn scan_targets(&self, cluster: Option<&Cluster>) -> Option<Targets> {
         if self.devices().is_empty() {
-            return Vec::new();
+            return None;
+        }
+        if let (Some(cluster), Some(places)) = (cluster, &self.pod_places) {
+            return Some(cluster.scan_targets(places.clone()));
         }
         let workloads = self.config.workloads.iter();
-        workloads
+        let targets: Vec<_> = workloads
             .filter_map(|workload| {
                 Some(ScanTarget {
                     workload: workload.name.clone(),
                     dir: workload.dir.clone()?,
                 })
             })
-            .collect()
+            .collect();
+        (!targets.is_empty()).then(|| Box::new(move || targets.clone()) as Targets)
     }
 
     /// `cluster`: of pods.

@@ -1,9 +1,9 @@
 //! What `run` and `explain` are told of the cluster.
 
 use super::Failure;
-use crate::kube::ClusterConfig;
+use crate::kube::{AfterEviction, ClusterConfig, PodPlaces};
 use clap::{Args, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Platform {
@@ -22,14 +22,60 @@ pub(super) struct KubeArgs {
     /// How to reach the API server, with --platform kubernetes. [default: the pod's service account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// Where the pods' logs lie, with --platform kubernetes and a disk threshold: they count as the pods' use.
+    /// [default: /var/log/pods]
+    #[arg(long, value_name = "DIR")]
+    pod_logs: Option<PathBuf>,
+    /// What becomes of an evicted pod's object, with --platform kubernetes. The kubelet keeps the writable
+    /// layers of its containers as long as it is there. [default: keep]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    after_eviction: Option<After>,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum After {
+    /// It stays and tells what has happened, as after an eviction by the kubelet.
+    Keep,
+    /// It is deleted once its containers have ended: for disks that writable layers fill.
+    Delete,
+}
+
+const KUBELET: &str = "/var/lib/kubelet";
+const POD_LOGS: &str = "/var/log/pods";
+
 impl KubeArgs {
+    /// `nodefs`: as given.
+    pub(super) fn places(&self, nodefs: Option<&Path>) -> Result<PodPlaces, Failure> {
+        if let Some(kubelet) = nodefs.filter(|path| !path.join("pods").is_dir()) {
+            return Err(Failure::usage(&format!(
+                "--nodefs: {} has no directory `pods`: name the kubelet's root directory (its --root-dir, usually {KUBELET})",
+                kubelet.display()
+            )));
+        }
+        if let Some(logs) = self.pod_logs.as_deref().filter(|path| !path.is_dir()) {
+            return Err(Failure::usage(&format!(
+                "--pod-logs: {} is not a directory: name the kubelet's podLogsDir (usually {POD_LOGS})",
+                logs.display()
+            )));
+        }
+        let or = |given: Option<&Path>, usual: &str| given.map_or(usual.into(), Path::to_owned);
+        Ok(PodPlaces {
+            kubelet: or(nodefs, KUBELET),
+            logs: or(self.pod_logs.as_deref(), POD_LOGS),
+        })
+    }
+
     pub(super) fn check(&self, platform: Platform) -> Result<Option<ClusterConfig>, Failure> {
         match platform {
             // A node's name may be in the environment for another reason.
             Platform::Host if self.kubeconfig.is_some() => Err(Failure::usage(
                 "--kubeconfig has no effect with --platform host: leave it out, or give --platform kubernetes",
+            )),
+            Platform::Host if self.pod_logs.is_some() => Err(Failure::usage(
+                "--pod-logs has no effect with --platform host: leave it out, or give --platform kubernetes",
+            )),
+            Platform::Host if self.after_eviction.is_some() => Err(Failure::usage(
+                "--after-eviction has no effect with --platform host: leave it out, or give --platform kubernetes",
             )),
             Platform::Host => Ok(None),
             Platform::Kubernetes => {
@@ -43,6 +89,10 @@ impl KubeArgs {
                     node: node.clone(),
                     kubeconfig: self.kubeconfig.clone(),
                     evicts: false,
+                    after: match self.after_eviction {
+                        None | Some(After::Keep) => AfterEviction::Keep,
+                        Some(After::Delete) => AfterEviction::Delete,
+                    },
                 }))
             }
         }

@@ -7,7 +7,7 @@ use super::source::{self, BpfArgs, EventsMode, KernelSource, Source, Target};
 use super::{Exit, Failure, guards, place, stop};
 use crate::agent::{self, Agent, Lines, Privileges, Settings};
 use crate::host::{CgroupExecutor, GuardsAsked, HostOwner, NodeInventory, Owner, Scan, Scanner};
-use crate::kube::NodeEvents;
+use crate::kube::{Cluster, NodeEvents};
 use crate::model::Action;
 use crate::policy::{Engine, EngineConfig};
 use crate::ports::{Entry, PressureSource, Started};
@@ -89,7 +89,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
             }
         }
     }
-    let scan = background_scan(&host, args.state.as_deref())?;
+    let scan = background_scan(&host, cluster.as_ref(), args.state.as_deref())?;
     let inventory = host.inventory(scan, guards, cluster.as_ref())?;
     let engine = host.engine_config();
     let lines = Lines::new(host.thresholds());
@@ -99,6 +99,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         config,
         hierarchy,
         root,
+        pod_places,
         ..
     } = host;
     let target = Target {
@@ -106,8 +107,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         hierarchy: hierarchy.clone(),
         group: root.clone(),
     };
-    let owner: Box<dyn Owner + Send> = match &cluster {
-        Some(cluster) => Box::new(cluster.owner(root)),
+    let owner: Box<dyn Owner + Send> = match cluster.as_ref().zip(pod_places) {
+        Some((cluster, places)) => Box::new(cluster.owner(root, places)),
         None => Box::new(HostOwner::new(root)),
     };
     let executor = CgroupExecutor::new(owner, hierarchy.clone(), config.reclaim.clone())
@@ -215,11 +216,16 @@ fn open_state(args: &RunArgs) -> Result<(Option<Memory>, Option<JoinHandle<()>>)
 }
 
 /// `state`: where a scan under way is kept over a restart.
-fn background_scan(host: &Host, state: Option<&Path>) -> Result<Scan, Failure> {
-    let targets = host.scan_targets();
-    if targets.is_empty() {
+fn background_scan(
+    host: &Host,
+    cluster: Option<&Cluster>,
+    state: Option<&Path>,
+) -> Result<Scan, Failure> {
+    let Some(targets) = host.scan_targets(cluster) else {
         return Ok(Scan::None);
-    }
+    };
+    // Which pods there are is not known yet, so nothing kept could be taken up again.
+    let state = state.filter(|_| cluster.is_none());
     Scanner::start(targets, state.map(|folder| folder.join("scan.cbor")))
         .map(Scan::Background)
         .map_err(|e| Failure::runtime(&e))

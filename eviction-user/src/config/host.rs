@@ -72,7 +72,7 @@ pub enum HostError {
     )]
     IdlePath { flag: &'static str },
     #[error(
-        "{0}: switches every threshold off (0% and 100% mean off) or has none for memory or PIDs: no pod would ever be evicted; set one, as in memory.available<500Mi"
+        "{0}: switches every threshold off (0% and 100% mean off) or has none that is ours: no pod would ever be evicted; set one, as in memory.available<500Mi"
     )]
     NothingLeftForPods(Origin),
     #[error(
@@ -154,7 +154,7 @@ impl HostConfig {
             transition_period: effective.transition_period.value,
             max_pod_grace_secs: effective.max_pod_grace.value.into(),
             memory_figure: effective.addition_settings.memory_figure(),
-            additions: effective.additions.clone().for_a_host(),
+            additions: effective.additions.clone().sparing(),
             warnings: relevant(&effective)
                 .into_iter()
                 .chain(ignored)

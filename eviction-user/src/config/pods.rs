@@ -4,9 +4,10 @@ use super::check::about;
 use super::effective::Effective;
 use super::error::ConfigError;
 use super::format::Format;
+use super::fs_paths::{self, FsPaths};
 use super::host::{HostConfig, HostError, HostFlags, Place, relevant};
 use super::warning::{Warning, WarningKind};
-use crate::model::{Signal, Threshold};
+use crate::model::Threshold;
 use crate::policy::thresholds::parse::Source;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,7 +19,10 @@ impl HostConfig {
             return Err(HostError::HostOnly { flag }.into());
         }
         let effective = Effective::load(given.config.as_deref(), &given.eviction)?;
-        let (thresholds, left) = thresholds(&effective)?;
+        let (thresholds, left) = thresholds(&effective, &given.paths)?;
+        if let Some(flag) = given.paths.idle(&thresholds) {
+            return Err(HostError::IdlePath { flag }.into());
+        }
         let interval = effective.monitoring_interval.value.as_nanos();
         Ok(Self {
             root,
@@ -31,7 +35,7 @@ impl HostConfig {
             transition_period: effective.transition_period.value,
             max_pod_grace_secs: effective.max_pod_grace.value.into(),
             memory_figure: effective.addition_settings.memory_figure(),
-            additions: effective.additions.clone(),
+            additions: effective.additions.clone().sparing(),
             warnings: relevant(&effective).into_iter().chain(left).collect(),
         })
     }
@@ -39,45 +43,48 @@ impl HostConfig {
 
 /// A flag that has no meaning where the API tells of the workloads.
 fn for_a_host_only(given: &HostFlags) -> Option<&'static str> {
-    let mut paths = given.paths.named().into_iter();
-    let path = paths.find_map(|(flag, path)| path.as_ref().map(|_| flag));
-    let others = [
+    let flags = [
         ("--workload", !given.workloads.is_empty()),
         ("--reclaim", given.reclaim.is_some()),
         ("--reclaim-timeout", given.reclaim_timeout.is_some()),
     ];
-    path.or_else(|| {
-        others
-            .into_iter()
-            .find(|(_, is_given)| *is_given)
-            .map(|(flag, _)| flag)
-    })
+    let given = flags.into_iter().find(|(_, is_given)| *is_given);
+    given.map(|(flag, _)| flag)
 }
 
-/// Pods are evicted at once, for memory and PIDs. The rest is left to the kubelet: told where it was written for a kubelet or is a
-/// default, refused where it was written for us.
-fn thresholds(effective: &Effective) -> Result<(Vec<Threshold>, Vec<Warning>), ConfigError> {
-    let all = effective.parse(effective.enforces_pods())?;
-    let (kept, left): (Vec<_>, Vec<_>) = all.into_iter().partition(is_ours);
-    let left = left
-        .iter()
-        .map(|threshold| refuse_or_leave(effective, threshold));
-    let left = left.collect::<Result<Vec<_>, _>>()?;
+/// Pods are evicted at once. Soft thresholds are left to the kubelet, and its own for disks, where it removes images before pods:
+/// told where they were written for a kubelet or are defaults, refused where they were written for us.
+fn thresholds(
+    effective: &Effective,
+    paths: &FsPaths,
+) -> Result<(Vec<Threshold>, Vec<Warning>), ConfigError> {
+    let (mut kept, mut left) = (Vec::new(), Vec::new());
+    for threshold in effective.parse(effective.enforces_pods())? {
+        let is_of_a_disk = fs_paths::flag(threshold.signal).is_some();
+        if threshold.is_hard() && !is_of_a_disk {
+            kept.push(threshold);
+            continue;
+        }
+        match (
+            kubelets_own(effective, &threshold),
+            paths.missing(threshold.signal),
+        ) {
+            (Ok(warning), _) => left.push(warning),
+            (Err(place), _) if !threshold.is_hard() => {
+                return Err(HostError::NotForPods(place).into());
+            }
+            (Err(place), Some(flag)) => return Err(HostError::NoPath { flag, place }.into()),
+            (Err(_), None) => kept.push(threshold),
+        }
+    }
     if kept.is_empty() {
         return Err(HostError::NothingLeftForPods(effective.hard.origin.clone()).into());
     }
     Ok((kept, left))
 }
 
-fn is_ours(threshold: &Threshold) -> bool {
-    threshold.is_hard()
-        && matches!(
-            threshold.signal,
-            Signal::MemoryAvailable | Signal::AllocatableMemoryAvailable | Signal::PidAvailable
-        )
-}
-
-fn refuse_or_leave(effective: &Effective, threshold: &Threshold) -> Result<Warning, HostError> {
+/// What is told of a threshold that was not written for us; `Err`: where it was.
+fn kubelets_own(effective: &Effective, threshold: &Threshold) -> Result<Warning, Place> {
     let signal = threshold.signal.name();
     let source = if threshold.is_hard() {
         Source::Hard
@@ -89,16 +96,14 @@ fn refuse_or_leave(effective: &Effective, threshold: &Threshold) -> Result<Warni
     if warning.origin.is_default() || (for_a_kubelet && !warning.origin.is_flag()) {
         return Ok(warning);
     }
-    Err(HostError::NotForPods(Place::new(
-        warning.origin,
-        warning.key,
-    )))
+    Err(Place::new(warning.origin, warning.key))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{EvictionFlags, FsPaths};
+    use crate::config::EvictionFlags;
+    use crate::model::Signal;
 
     fn flags(hard: Option<&str>) -> HostFlags {
         HostFlags {
@@ -136,6 +141,27 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_our_own_for_a_disk_is_kept_and_the_defaults_stay_the_kubelets() {
+        let paths = FsPaths {
+            nodefs: Some("/var/lib/kubelet".into()),
+            ..FsPaths::default()
+        };
+        let given = HostFlags {
+            paths,
+            ..flags(Some("nodefs.available<5%,nodefs.inodesFree<2%"))
+        };
+        let config = resolve(&given).unwrap();
+        let signals: Vec<_> = config.thresholds.iter().map(|t| t.signal).collect();
+        assert_eq!(signals, [Signal::NodeFsAvailable, Signal::NodeFsInodesFree]);
+        let with_defaults = HostFlags {
+            eviction: EvictionFlags::default(),
+            ..given
+        };
+        let error = resolve(&with_defaults).unwrap_err();
+        assert!(error.contains("no threshold is about nodefs"), "{error}");
+    }
+
+    #[test]
     fn what_is_asked_of_us_and_not_done_is_refused_by_name() {
         let path = HostFlags {
             paths: FsPaths {
@@ -157,7 +183,7 @@ mod tests {
             ..HostFlags::default()
         };
         for (flags, said) in [
-            (path, "--imagefs has no effect with --platform kubernetes"),
+            (path, "no threshold is about imagefs"),
             (
                 workload,
                 "--workload has no effect with --platform kubernetes",
@@ -168,7 +194,7 @@ mod tests {
             ),
             (
                 flags(Some("nodefs.available<10%")),
-                "--eviction-hard: nodefs.available: not done for pods yet",
+                "--nodefs is missing: --eviction-hard: nodefs.available needs a path",
             ),
             (
                 flags(Some("memory.available<0%")),

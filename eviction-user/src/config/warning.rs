@@ -68,7 +68,9 @@ pub enum WarningKind {
         "has no effect in host mode, where nothing has namespaces or labels: use --workload NAME:protect"
     )]
     PodsOnly,
-    #[error("left to the kubelet: eviction acts on hard thresholds of memory and PIDs here")]
+    #[error(
+        "left to the kubelet: eviction acts on hard thresholds of memory and PIDs here, and of disks only where it has one of its own"
+    )]
     LeftToTheKubelet,
     #[error("needs {0}, a path on the file system to watch: ignored")]
     NeedsPath(&'static str),

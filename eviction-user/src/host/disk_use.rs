@@ -2,10 +2,11 @@
 //! and what the kernel has counted since the scan began is added. Both are read together, so the two parts
 //! meet without a gap; what is made while the scan is under way may be counted in both.
 
-use super::scan::{ScanResult, Scanner};
+use super::scan::{ScanResult, ScanTarget, Scanned, Scanner};
 use crate::model::{DiskBase, DiskGrowth, DiskUse, Resource, Timestamp};
 use crate::ports::{Consumer, Grown, Growth};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Rest between two rounds. With the kernel's counters a scan only mends what they cannot see (files of
@@ -54,17 +55,16 @@ impl DiskUses {
         self.begin_round();
     }
 
-    /// A scan is all there is where nobody counts: then it goes on without being asked by a decision.
-    pub(super) fn keep_scanning(&mut self) {
-        if self.is_due || !self.is_counted() {
-            self.begin_round();
-        }
+    /// A scan is all there is where nobody counts: then it goes on without being asked by a decision. Only with counters that are
+    /// read at that moment: what had grown before is found by the scan, and would count twice.
+    pub(super) fn wants_round(&self) -> bool {
+        let is_ready = |scanner: &Scanner| scanner.is_ready(self.rest());
+        (self.is_due || !self.is_counted()) && self.scanner.as_ref().is_some_and(is_ready)
     }
 
     /// The directories lie elsewhere by now.
     pub(super) fn scan_anew(&mut self) {
         self.is_due = true;
-        self.begin_round();
     }
 
     fn is_counted(&self) -> bool {
@@ -78,12 +78,16 @@ impl DiskUses {
         self.now.inodes.contains_key(&consumer) || self.now.bytes.contains_key(&consumer)
     }
 
-    fn begin_round(&mut self) {
-        let rest = match (self.is_due, self.is_counted()) {
+    fn rest(&self) -> Duration {
+        match (self.is_due, self.is_counted()) {
             (true, _) => Duration::ZERO,
             (false, true) => REST_WITH_COUNTERS,
             (false, false) => REST_WITHOUT,
-        };
+        }
+    }
+
+    fn begin_round(&mut self) {
+        let rest = self.rest();
         if let Some(round) = self.scanner.as_ref().and_then(|s| s.begin(rest)) {
             self.is_due = false;
             self.at_round.insert(round, self.now.clone());
@@ -92,7 +96,7 @@ impl DiskUses {
 
     /// `cgroups`: all that ever were seen below the workload's own, and that.
     pub(super) fn of(&self, workload: &str, cgroups: &BTreeSet<u64>, device: u64) -> DiskUse {
-        let scanned = self.found.get(workload).filter(|s| s.device == device);
+        let scanned = self.scanned(workload, device);
         let anchor = scanned.and_then(|s| Some((self.at_round.get(&s.round)?, s.began)));
         let grown = |resource| {
             let then = anchor.map(|(growth, began)| (growth.of(resource), began));
@@ -108,6 +112,23 @@ impl DiskUses {
             grown_bytes: grown(Resource::EphemeralStorage),
             grown_inodes: grown(Resource::Inodes),
         }
+    }
+}
+
+impl DiskUses {
+    /// All its directories together, as old as the oldest of them.
+    fn scanned(&self, workload: &str, device: u64) -> Option<Scanned> {
+        let first = ScanTarget {
+            workload: workload.to_owned(),
+            dir: PathBuf::new(),
+        };
+        let own = self
+            .found
+            .range(first..)
+            .take_while(|(target, _)| target.workload == workload)
+            .map(|(_, scanned)| *scanned);
+        own.filter(|scanned| scanned.device == device)
+            .reduce(Scanned::and)
     }
 }
 
@@ -147,7 +168,6 @@ fn grown(
 
 #[cfg(test)]
 mod tests {
-    use super::super::scan::Scanned;
     use super::*;
 
     const DISK: u64 = 8;
@@ -173,7 +193,14 @@ mod tests {
             began: SCAN,
             round,
         };
-        [("web".to_owned(), found)].into()
+        [(target("web", "/a"), found)].into()
+    }
+
+    fn target(workload: &str, dir: &str) -> ScanTarget {
+        ScanTarget {
+            workload: workload.to_owned(),
+            dir: dir.into(),
+        }
     }
 
     fn uses(now: Growth, at_round: &[(u64, Growth)], found: ScanResult) -> DiskUses {
@@ -207,6 +234,39 @@ mod tests {
     }
 
     #[test]
+    fn the_directories_of_a_workload_add_up_and_growth_counts_from_the_oldest_of_them() {
+        let later = Timestamp::from_secs(70);
+        let mut found = scanned(3);
+        let other = Scanned {
+            inodes: 7,
+            began: later,
+            round: 4,
+            ..found[&target("web", "/a")]
+        };
+        let elsewhere = Scanned {
+            device: DISK + 1,
+            ..other
+        };
+        found.extend([
+            (target("web", "/b"), other),
+            (target("web", "/c"), elsewhere),
+            (target("web2", "/d"), other),
+        ]);
+        let at = |net| growth(&[(DISK, 10, net, ATTACHED)]);
+        let uses = uses(at(30), &[(3, at(10)), (4, at(25))], found);
+        let found = uses.of("web", &[10].into(), DISK);
+        let base = found.base.unwrap();
+        assert_eq!((base.inodes, base.bytes, base.began), (107, 8192, SCAN));
+        let expected = DiskGrowth {
+            net: 20,
+            since: SCAN,
+        };
+        assert_eq!(found.grown_inodes, Some(expected));
+        let elsewhere = uses.of("web", &[10].into(), DISK + 1);
+        assert_eq!(elsewhere.inodes(), Some(7));
+    }
+
+    #[test]
     fn without_a_scan_the_growth_is_all_that_is_known_and_its_age_is_that_of_the_counters() {
         let uses = uses(growth(&[(DISK, 10, 30, ATTACHED)]), &[], ScanResult::new());
         let found = uses.of("web", &[10].into(), DISK);
@@ -234,6 +294,32 @@ mod tests {
             since: later,
         };
         assert_eq!(found.grown_inodes, Some(expected));
+    }
+
+    #[test]
+    fn a_round_goes_by_the_counters_of_the_moment_in_which_it_begins() {
+        let dir = tempfile::tempdir().unwrap();
+        let targets = vec![target("web", dir.path().to_str().unwrap())];
+        let scanner = Scanner::start(Box::new(move || targets.clone()), None).unwrap();
+        let mut uses = DiskUses::new(Some(scanner));
+        // Nobody knows yet what was counted before.
+        assert!(uses.wants_round() && uses.at_round.is_empty());
+        let counted = growth(&[(DISK, 10, 7, ATTACHED)]);
+        uses.update(&counted);
+        assert_eq!(uses.at_round, [(1, counted.clone())].into());
+        // From then on a decision begins it, when the last one is old.
+        while uses.found.is_empty() {
+            uses.update(&counted);
+            std::thread::yield_now();
+        }
+        assert!(!uses.wants_round());
+        uses.scan_anew();
+        while !uses.wants_round() {
+            std::thread::yield_now();
+        }
+        let more = growth(&[(DISK, 10, 9, ATTACHED)]);
+        uses.update(&more);
+        assert_eq!(uses.at_round.get(&2), Some(&more));
     }
 
     #[test]

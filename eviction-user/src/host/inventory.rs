@@ -163,7 +163,6 @@ impl Inventory for NodeInventory {
         if !self.unread.moved {
             self.unfollowed = None;
         }
-        self.uses.keep_scanning();
         Ok(&self.look)
     }
 
@@ -200,6 +199,14 @@ impl Inventory for NodeInventory {
 
     fn oom_counts(&mut self) -> BTreeMap<u64, u64> {
         oom_counts(&self.root, &self.hierarchy)
+    }
+
+    fn wants_growth(&self) -> bool {
+        self.uses.wants_round()
+    }
+
+    fn take_growth(&mut self, growth: &Growth) {
+        self.uses.update(growth);
     }
 
     fn snapshot(&mut self, growth: &Growth) -> Snapshot {

@@ -2,21 +2,18 @@
 
 use super::disk_use::DiskUses;
 use super::file_systems::Devices;
+use super::held::{self, Held};
 use super::kill;
-use crate::model::{
-    ContainerStats, DiskUse, FsStats, MemoryStats, ObservedPod, Pod, PodStats, Protection,
-};
-use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, subtree};
+use crate::model::{MemoryStats, ObservedPod, Pod, PodStats, Protection};
+use crate::sys::cgroup::{CgroupDir, GroupMemoryReader};
 use crate::sys::clock;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub(super) struct Member {
     pub(super) group: CgroupDir,
     pub(super) pod: Arc<Pod>,
     memory: Option<GroupMemoryReader>,
-    /// Ids of all cgroups that have been seen in it: what they used up outlives them.
-    cgroups: BTreeSet<u64>,
+    held: Held,
 }
 
 /// What is read of each workload beside its memory.
@@ -36,7 +33,7 @@ impl Member {
             group,
             pod: Arc::new(pod),
             memory,
-            cgroups: BTreeSet::new(),
+            held: Held::default(),
         }
     }
 
@@ -74,20 +71,7 @@ impl Member {
         // pod without stats would, so its use is nought.
         let memory = self.memory.as_ref()?.read().ok();
         let working_set = memory.map_or(0, |m| m.working_set());
-        let disk = self.disk(devices, uses);
-        // Where the file systems are apart, what lies on the node's ranks as a pod's logs do, and the rest
-        // as its writable layer.
-        let (logs, rootfs) = match disk.as_slice() {
-            [node, layers] => (Some(fs_stats(node)), Some(fs_stats(layers))),
-            [one] => (Some(NOTHING), Some(fs_stats(one))),
-            _ => (None, None),
-        };
-        let container = ContainerStats {
-            name: self.pod.name.clone(),
-            rootfs,
-            logs,
-            ..ContainerStats::default()
-        };
+        let disk = self.held.on(devices, &self.group, &self.pod.name, uses);
         Some(PodStats {
             memory: Some(MemoryStats {
                 time: Some(clock::now()),
@@ -96,41 +80,9 @@ impl Member {
                 working_set: Some(working_set),
             }),
             process_count: processes,
-            containers: vec![container],
+            containers: vec![held::as_container(self.pod.name.clone(), &disk)],
             disk,
             ..PodStats::default()
         })
-    }
-
-    /// On each of the devices.
-    fn disk(&mut self, devices: Devices, uses: &DiskUses) -> Vec<DiskUse> {
-        let devices: Vec<u64> = devices.node.into_iter().chain(devices.layers).collect();
-        if devices.is_empty() {
-            return Vec::new();
-        }
-        self.cgroups
-            .retain(|cgroup| devices.iter().any(|device| uses.counts(*device, *cgroup)));
-        self.cgroups
-            .extend(subtree(&self.group).iter().map(CgroupDir::id));
-        let of = |device| uses.of(&self.pod.name, &self.cgroups, device);
-        devices.into_iter().map(of).collect()
-    }
-}
-
-const NOTHING: FsStats = FsStats {
-    time: None,
-    available: None,
-    capacity: None,
-    used: Some(0),
-    inodes_free: None,
-    inodes: None,
-    inodes_used: Some(0),
-};
-
-fn fs_stats(found: &DiskUse) -> FsStats {
-    FsStats {
-        used: found.bytes(),
-        inodes_used: found.inodes(),
-        ..FsStats::default()
     }
 }

@@ -1,11 +1,14 @@
 //! The connection with the API server, on a thread of its own: nothing of it can delay a decision.
 
+use super::disk::{self, PodPlaces};
 use super::follow;
 use super::groups::PodGroups;
 use super::known::Listed;
 use super::owner::PodOwner;
 use super::record::Kept;
 use super::reports::{Desk, Report};
+use super::rights;
+use crate::host::Targets;
 use crate::model::{NodeEvent, Uid};
 use crate::sys::cgroup::{CgroupDir, Hierarchy};
 use kube::Client;
@@ -27,6 +30,16 @@ pub struct ClusterConfig {
     pub kubeconfig: Option<PathBuf>,
     /// Pods are to be evicted, not only looked at: that takes more rights.
     pub evicts: bool,
+    pub after: AfterEviction,
+}
+
+/// What becomes of an evicted pod's object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterEviction {
+    /// It stays and tells what has happened, as the kubelet leaves it; so do its containers' writable layers.
+    Keep,
+    /// It is deleted once its containers have ended.
+    Delete,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -76,13 +89,20 @@ impl Cluster {
             .iter()
             .map(|record| (record.uid.clone(), record.name.clone()));
         let left = left.collect();
-        let desk = Desk::new(client.clone(), config.node.clone(), listed.clone(), kept);
+        let desk = Desk::new(
+            client.clone(),
+            config.node.clone(),
+            listed.clone(),
+            kept,
+            config.after,
+        );
+        let needed = config.evicts.then(|| rights::needed(config.after));
         let thread = std::thread::Builder::new()
             .name("eviction-api".into())
             .spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
-                        () = follow::pods(client, &config.node, config.evicts, &told) => {}
+                        () = follow::pods(client, &config.node, needed, &told) => {}
                         () = desk.serve(begun, inbox) => {}
                     }
                 });
@@ -116,9 +136,15 @@ impl Cluster {
         PodGroups::new(root, hierarchy, self.listed.clone())
     }
 
-    pub fn owner(&self, root: CgroupDir) -> PodOwner {
+    /// Says where the pods' files lie.
+    pub fn scan_targets(&self, places: PodPlaces) -> Targets {
+        disk::targets(self.listed.clone(), places)
+    }
+
+    pub fn owner(&self, root: CgroupDir, places: PodPlaces) -> PodOwner {
         let (listed, reports) = (self.listed.clone(), self.reports.clone());
-        PodOwner::new(root, listed, reports, self.left.keys().cloned().collect())
+        let left = self.left.keys().cloned().collect();
+        PodOwner::new(root, listed, reports, left, places)
     }
 
     /// What is known of the pods, whenever it is asked; `Err`: nothing yet.

@@ -1,7 +1,7 @@
 //! Follows this node's pods in the API.
 
 use super::known::Listed;
-use super::rights;
+use super::rights::{self, Right};
 use crate::sys::causes::causes;
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
@@ -16,12 +16,12 @@ use tokio::sync::watch;
 /// While a right is missing, or the server does not say.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
-/// Lists them, then watches; lists anew where that is cut off or the server has forgotten where we were (410). `evicts`: once
-/// the rights for that are there.
+/// Lists them, then watches; lists anew where that is cut off or the server has forgotten where we were (410). `needed`: once
+/// these rights are there.
 pub(super) async fn pods(
     client: Client,
     node: &str,
-    evicts: bool,
+    needed: Option<Vec<Right>>,
     told: &watch::Sender<Arc<Listed>>,
 ) {
     let api: Api<Pod> = Api::all(client.clone());
@@ -32,8 +32,8 @@ pub(super) async fn pods(
         told,
         listing: Listed::default(),
     };
-    if evicts {
-        follower.wait_for_rights(&client).await;
+    if let Some(needed) = needed {
+        follower.wait_for_rights(&client, &needed).await;
     }
     while let Some(event) = events.next().await {
         follower.hear(event);
@@ -49,9 +49,9 @@ struct Follower<'a> {
 }
 
 impl Follower<'_> {
-    async fn wait_for_rights(&self, client: &Client) {
+    async fn wait_for_rights(&self, client: &Client, needed: &[Right]) {
         loop {
-            match rights::lacking(client, &rights::NEEDED).await {
+            match rights::lacking(client, needed).await {
                 Ok(lacking) if lacking.is_empty() => break,
                 Ok(lacking) => self.lost(rights::told(&lacking)),
                 // It answers, and does not let itself be asked: what is missing will show.

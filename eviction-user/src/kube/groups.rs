@@ -2,7 +2,7 @@
 
 use super::PodCgroup;
 use super::known::{KnownPod, Listed};
-use crate::host::{DiskUses, Reading, Untouchable, Workloads, kill};
+use crate::host::{DiskUses, Held, Reading, Untouchable, Workloads, as_container, kill};
 use crate::model::{ContainerStats, MemoryStats, ObservedPod, Pod, PodStats, Protection, Uid};
 use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy, Version};
 use crate::sys::clock;
@@ -45,6 +45,7 @@ struct Member {
     /// `None` without the memory controller.
     memory: Option<GroupMemoryReader>,
     containers: BTreeMap<String, GroupMemoryReader>,
+    held: Held,
     is_ours: bool,
 }
 
@@ -81,13 +82,14 @@ impl PodGroups {
             memory: GroupMemoryReader::open(&group, self.hierarchy.version).ok(),
             is_ours: self.untouchable.is_in(group.path()),
             containers: BTreeMap::new(),
+            held: Held::default(),
             group,
         }
     }
 }
 
 impl Workloads for PodGroups {
-    fn observe(&mut self, reading: Reading, _uses: &DiskUses) -> Vec<ObservedPod> {
+    fn observe(&mut self, reading: Reading, uses: &DiskUses) -> Vec<ObservedPod> {
         self.refresh();
         let listed = Arc::clone(&self.listed.borrow());
         let version = self.hierarchy.version;
@@ -100,7 +102,7 @@ impl Workloads for PodGroups {
                     return None;
                 }
                 member.follow_containers(version);
-                Some(member.observe(reading, known))
+                Some(member.observe(reading, uses, known))
             })
             .collect()
     }
@@ -125,7 +127,12 @@ impl Member {
         }
     }
 
-    fn observe(&self, reading: Reading, known: Option<&Arc<KnownPod>>) -> ObservedPod {
+    fn observe(
+        &mut self,
+        reading: Reading,
+        uses: &DiskUses,
+        known: Option<&Arc<KnownPod>>,
+    ) -> ObservedPod {
         let count = reading.processes || reading.most_processes.is_some();
         let processes = count.then(|| kill::count(&self.group).ok()).flatten();
         let processes = processes.map(|found| found as u64);
@@ -139,7 +146,7 @@ impl Member {
         }
         ObservedPod {
             pod,
-            stats: self.stats(processes, known),
+            stats: self.stats(reading, processes, uses, known),
         }
     }
 
@@ -161,7 +168,15 @@ impl Member {
     }
 
     /// A cgroup that has just been removed has nothing to give back: it must not rank first as a pod without stats would.
-    fn stats(&self, processes: Option<u64>, known: Option<&Arc<KnownPod>>) -> Option<PodStats> {
+    fn stats(
+        &mut self,
+        reading: Reading,
+        processes: Option<u64>,
+        uses: &DiskUses,
+        known: Option<&Arc<KnownPod>>,
+    ) -> Option<PodStats> {
+        let memory_of_all = memory(self.memory.as_ref()?);
+        let disk = self.held.on(reading.devices, &self.group, &self.uid, uses);
         let containers = self.containers.iter().filter_map(|(id, reader)| {
             Some(ContainerStats {
                 name: known?.containers.get(id)?.clone(),
@@ -169,10 +184,13 @@ impl Member {
                 ..ContainerStats::default()
             })
         });
+        // Nobody knows which container it was that wrote to a volume: one without a name stands for the pod.
+        let pod = (!disk.is_empty()).then(|| as_container(String::new(), &disk));
         Some(PodStats {
-            memory: Some(memory(self.memory.as_ref()?)),
+            memory: Some(memory_of_all),
             process_count: processes,
-            containers: containers.collect(),
+            containers: containers.chain(pod).collect(),
+            disk,
             ..PodStats::default()
         })
     }

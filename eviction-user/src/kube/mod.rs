@@ -2,6 +2,7 @@
 
 mod cluster;
 mod convert;
+mod disk;
 mod follow;
 mod groups;
 mod identity;
@@ -13,7 +14,8 @@ mod reports;
 mod rights;
 mod root;
 
-pub use cluster::{Cluster, ClusterConfig, ClusterError, NodeEvents, NotListed};
+pub use cluster::{AfterEviction, Cluster, ClusterConfig, ClusterError, NodeEvents, NotListed};
+pub use disk::PodPlaces;
 pub use groups::PodGroups;
 pub use identity::PodCgroup;
 pub use names::RECORD;

@@ -1,5 +1,6 @@
 //! Pods as victims: found by their cgroups, told to the API, and done with when their kubelet says so.
 
+use super::disk::PodPlaces;
 use super::identity::places;
 use super::known::Listed;
 use super::record::Record;
@@ -17,6 +18,7 @@ pub struct PodOwner {
     reports: mpsc::UnboundedSender<Report>,
     /// Those that an earlier process has left a record of.
     begun: BTreeSet<String>,
+    places: PodPlaces,
 }
 
 impl PodOwner {
@@ -25,12 +27,14 @@ impl PodOwner {
         listed: watch::Receiver<Arc<Listed>>,
         reports: mpsc::UnboundedSender<Report>,
         begun: BTreeSet<String>,
+        places: PodPlaces,
     ) -> Self {
         Self {
             root,
             listed,
             reports,
             begun,
+            places,
         }
     }
 }
@@ -58,12 +62,14 @@ impl Owner for PodOwner {
         true
     }
 
+    /// As for the kubelet: its containers have ended, and its volumes are gone, for they may be what the node is short of.
     fn is_done_with(&self, uid: &Uid) -> bool {
         let listed = self.listed.borrow();
-        match listed.get(uid.as_str()) {
+        let has_ended = match listed.get(uid.as_str()) {
             Some(pod) => pod.is_torn_down(),
             None => listed.is_complete,
-        }
+        };
+        has_ended && !self.places.has_volumes(uid.as_str())
     }
 }
 
@@ -79,7 +85,11 @@ mod tests {
         let (reports, inbox) = mpsc::unbounded_channel();
         let root = CgroupDir::open(root).unwrap();
         let begun = ["left".to_owned()].into();
-        (PodOwner::new(root, listed, reports, begun), inbox)
+        let places = PodPlaces {
+            kubelet: root.path().join("kubelet"),
+            logs: root.path().join("logs"),
+        };
+        (PodOwner::new(root, listed, reports, begun, places), inbox)
     }
 
     fn listed(phase: &str) -> Listed {
@@ -124,6 +134,19 @@ mod tests {
             let (owner, _inbox) = owner(root.path(), listed.clone());
             assert_eq!(owner.is_done_with(&Uid::new("u1")), expected, "{listed:?}");
         }
+    }
+
+    #[test]
+    fn a_victim_is_not_done_with_as_long_as_it_has_a_volume_on_the_nodes_disk() {
+        let root = tempfile::tempdir().unwrap();
+        let (owner, _inbox) = owner(root.path(), listed("Failed"));
+        let volumes = root
+            .path()
+            .join("kubelet/pods/u1/volumes/kubernetes.io~empty-dir");
+        std::fs::create_dir_all(volumes.join("data")).unwrap();
+        assert!(!owner.is_done_with(&Uid::new("u1")));
+        std::fs::remove_dir(volumes.join("data")).unwrap();
+        assert!(owner.is_done_with(&Uid::new("u1")));
     }
 
     #[test]

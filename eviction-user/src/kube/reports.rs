@@ -1,12 +1,13 @@
 //! Writes to the API what was decided, off the fast path, and follows each victim until its kubelet has torn it down.
 
+use super::cluster::AfterEviction;
 use super::known::Listed;
 use super::names::REPORTER;
 use super::record::{Kept, Record};
 use crate::model::NodeEvent;
 use crate::sys::causes::causes;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::runtime::watcher::DefaultBackoff;
 use kube::{Api, Client};
@@ -38,6 +39,7 @@ pub(super) struct Desk {
     node: String,
     listed: watch::Receiver<Arc<Listed>>,
     kept: Kept,
+    after: AfterEviction,
     recorder: Recorder,
 }
 
@@ -55,6 +57,7 @@ impl Desk {
         node: String,
         listed: watch::Receiver<Arc<Listed>>,
         kept: Kept,
+        after: AfterEviction,
     ) -> Self {
         let reporter = Reporter {
             controller: REPORTER.to_owned(),
@@ -66,6 +69,7 @@ impl Desk {
             node,
             listed,
             kept,
+            after,
         }
     }
 
@@ -122,6 +126,9 @@ impl Desk {
                 self.tell_pod(&record).await;
             }
             if self.is_torn_down(&record).await {
+                if self.after == AfterEviction::Delete {
+                    self.delete(&record).await;
+                }
                 break;
             }
             round += 1;
@@ -135,19 +142,53 @@ impl Desk {
         self.kept.remove(&record);
     }
 
-    /// Tries until the API server has answered.
     async fn write(&self, record: &Record, round: u32) -> Written {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &record.namespace);
         let patch = Patch::Strategic(record.patch(round));
+        let parameters = PatchParams::default();
+        self.insist(record, "the eviction is not on record yet", |pods| {
+            let (patch, parameters) = (&patch, &parameters);
+            async move {
+                let sent = pods.patch_status(&record.name, parameters, patch);
+                sent.await.map(drop)
+            }
+        })
+        .await
+    }
+
+    /// Only this very pod: what has its name by now is another one.
+    async fn delete(&self, record: &Record) {
+        let parameters = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(record.uid.clone()),
+                ..Preconditions::default()
+            }),
+            ..DeleteParams::default()
+        };
+        self.insist(record, "the evicted pod is not deleted yet", |pods| {
+            let parameters = &parameters;
+            async move {
+                let sent = pods.delete(&record.name, parameters);
+                sent.await.map(drop)
+            }
+        })
+        .await;
+    }
+
+    /// Tries until the API server has answered. `pending`: what is so as long as it has not.
+    async fn insist<F: Future<Output = kube::Result<()>>>(
+        &self,
+        record: &Record,
+        pending: &str,
+        send: impl Fn(Api<Pod>) -> F,
+    ) -> Written {
         let mut delays = DefaultBackoff::default();
         let mut has_failed = false;
         loop {
-            let parameters = PatchParams::default();
-            let sent = pods.patch_status(&record.name, &parameters, &patch);
+            let sent = send(Api::namespaced(self.client.clone(), &record.namespace));
             let error = match timeout(PATIENCE, sent).await {
-                Ok(Ok(_)) => return Written::Yes,
-                // Gone; or its uid is another one, which is immutable (measured with Kubernetes 1.36).
-                Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 422) => {
+                Ok(Ok(())) => return Written::Yes,
+                // Gone; or its uid is another one, which is immutable (422, measured with Kubernetes 1.36) or was a condition (409).
+                Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409 | 422) => {
                     return Written::Needless;
                 }
                 Ok(Err(error)) => causes(&error),
@@ -158,7 +199,7 @@ impl Desk {
                     record = record.id,
                     pod = record.name,
                     namespace = record.namespace,
-                    "the eviction is not on record yet, it is tried again: {error}"
+                    "{pending}, it is tried again: {error}"
                 );
             }
             sleep(delays.next().unwrap_or(PATIENCE)).await;

@@ -1,6 +1,7 @@
 //! What the API server has to allow us. It is asked before anybody is killed: a victim that cannot be put on record is started
 //! again by its kubelet, to be killed again, for ever.
 
+use super::cluster::AfterEviction;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
@@ -59,14 +60,20 @@ impl fmt::Display for Right {
 }
 
 /// Without these nobody is evicted.
-pub(super) const NEEDED: [Right; 3] = [
-    Right::new("list", "pods"),
-    Right::new("watch", "pods"),
-    Right {
-        subresource: Some("status"),
-        ..Right::new("patch", "pods")
-    },
-];
+pub(super) fn needed(after: AfterEviction) -> Vec<Right> {
+    let mut needed = vec![
+        Right::new("list", "pods"),
+        Right::new("watch", "pods"),
+        Right {
+            subresource: Some("status"),
+            ..Right::new("patch", "pods")
+        },
+    ];
+    if after == AfterEviction::Delete {
+        needed.push(Right::new("delete", "pods"));
+    }
+    needed
+}
 
 /// Without these the events are missing, and no more.
 pub(super) const WISHED: [Right; 2] = [
@@ -109,13 +116,17 @@ mod tests {
 
     #[test]
     fn a_right_is_asked_for_and_named_as_in_rbac() {
-        let [.., status] = NEEDED;
+        let needed = needed(AfterEviction::Delete);
+        let [list, _, status, delete] = needed[..] else {
+            panic!("{needed:?}");
+        };
+        assert_eq!(delete.to_string(), "delete pods");
         assert_eq!(
             json!(status.review().spec.resource_attributes),
             json!({"verb": "patch", "group": "", "resource": "pods", "subresource": "status"})
         );
         assert_eq!(WISHED[0].to_string(), "create events.events.k8s.io");
-        let told = told(&[NEEDED[0], status]);
+        let told = told(&[list, status]);
         assert!(
             told.starts_with("the rights to list pods and to patch pods/status are missing"),
             "{told}"

@@ -36,7 +36,7 @@ impl Change {
         // Which pod was our own is no setting.
         let own_pod = config.additions.protection.own_pod.take();
         config.additions = match head.platform {
-            Platform::Host => additions.for_a_host(),
+            Platform::Host => additions.sparing(),
             Platform::Kubernetes => additions,
         };
         config.additions.protection.own_pod = own_pod;

@@ -128,6 +128,16 @@ impl Mount {
             .ok_or(MountError::Unlisted(id))
     }
 
+    /// The mounts that a mountinfo file tells of.
+    pub fn all(mountinfo: &Path) -> io::Result<Vec<Self>> {
+        Ok(Self::parse_all(&fs::read_to_string(mountinfo)?))
+    }
+
+    pub fn parse_all(mountinfo: &str) -> Vec<Self> {
+        let mounts = mountinfo.lines().filter_map(parse);
+        mounts.map(|(_, mount)| mount).collect()
+    }
+
     /// The value of a mount option, empty for one without.
     pub fn option(&self, name: &str) -> Option<&str> {
         self.options.iter().find_map(|option| {

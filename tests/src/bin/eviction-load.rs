@@ -36,7 +36,7 @@ enum Load {
         bytes: u64,
         passes: u64,
     },
-    /// Writes a file at a rate in bytes a second, then stays.
+    /// Writes a file at a rate in bytes a second, then stays; 0 = as fast as it goes.
     Write {
         file: PathBuf,
         bytes: u64,

@@ -5,6 +5,7 @@ mod bench;
 mod chart;
 mod crash;
 mod daemon_set;
+mod disk;
 mod memory;
 mod node;
 mod others;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     cases.extend(memory::cases());
     cases.extend(crash::cases());
     cases.extend(others::cases());
+    cases.extend(disk::cases());
     cases.extend(rights::cases());
     cases.extend(daemon_set::cases());
     let ended = suite::main(cases);

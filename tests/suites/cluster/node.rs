@@ -9,12 +9,17 @@ use anyhow::{Context, Result, bail};
 use eviction_tests::scenario::{Evictor, Programs, wait_until};
 use eviction_tests::suite;
 use serde_json::{Value, json};
-use xtask::cluster::{Cluster, NODE, Parts};
+use xtask::cluster::{Cluster, Disk, NODE, Parts};
 use xtask::workspace::Workspace;
 
 const NAME: &str = "evtest";
 /// For all pods together, so that a hog needs a second to fill it.
 const PODS_MIB: u64 = 1536;
+/// What the images leave free of it can be filled within seconds.
+const DISK: Disk = Disk {
+    bytes: 1 << 30,
+    inodes: 16384,
+};
 /// Our line, far above the kubelet's own of 50 MiB.
 pub(crate) const LINE: &str = "allocatableMemory.available<400Mi";
 const RBAC: &str = include_str!("../../../eviction-user/deploy/kustomize/base/rbac.yaml");
@@ -36,7 +41,8 @@ static NODE_STATE: Mutex<State> = Mutex::new(None);
 /// Runs a story on it, and cleans up after it.
 pub(crate) fn with<T>(story: impl FnOnce(&Node) -> Result<T>) -> Result<T> {
     let mut state = NODE_STATE.lock().unwrap_or_else(PoisonError::into_inner);
-    let up = state.get_or_insert_with(|| Node::up(NAME, PODS_MIB).map_err(|e| format!("{e:#}")));
+    let up = state
+        .get_or_insert_with(|| Node::up(NAME, PODS_MIB, Some(DISK)).map_err(|e| format!("{e:#}")));
     let node = match up {
         Ok(node) => node,
         Err(why) => bail!("the cluster does not come up: {why}"),
@@ -57,7 +63,7 @@ pub(crate) fn take_down() -> Result<()> {
 
 impl Node {
     /// `pods_mib`: for all pods together.
-    pub(crate) fn up(name: &str, pods_mib: u64) -> Result<Self> {
+    pub(crate) fn up(name: &str, pods_mib: u64, disk: Option<Disk>) -> Result<Self> {
         let workspace = Workspace::find()?;
         let folder = suite::programs()?;
         // What a run that was cut short has left behind.
@@ -76,7 +82,7 @@ impl Node {
             ),
         ]);
         let load = folder.join("eviction-load");
-        let cluster = Cluster::up(&workspace, name, &load, kubelet)?;
+        let cluster = Cluster::up(&workspace, name, &load, kubelet, disk)?;
         let made = Self::settle(cluster.clone(), workspace, Programs::in_folder(&folder));
         if made.is_err() {
             cluster.down()?;
@@ -123,7 +129,36 @@ impl Node {
         line: &str,
         state: &std::path::Path,
     ) -> Result<Evictor> {
-        let mut arguments = self.arguments(kubeconfig)?;
+        self.start(self.arguments(kubeconfig)?, line, state)
+    }
+
+    /// With a line for the node's disk.
+    pub(crate) fn evictor_of_disks(
+        &self,
+        line: &str,
+        deletes: bool,
+        state: &std::path::Path,
+    ) -> Result<Evictor> {
+        let mut arguments = self.arguments(&self.kubeconfig)?;
+        let places = [
+            ("--nodefs", self.cluster.kubelet_root()),
+            ("--pod-logs", self.cluster.pod_logs()),
+        ];
+        for (flag, place) in places {
+            arguments.extend([flag.to_owned(), place.display().to_string()]);
+        }
+        if deletes {
+            arguments.push("--after-eviction=delete".to_owned());
+        }
+        self.start(arguments, line, state)
+    }
+
+    fn start(
+        &self,
+        mut arguments: Vec<String>,
+        line: &str,
+        state: &std::path::Path,
+    ) -> Result<Evictor> {
         let given = [
             "--metrics",
             "127.0.0.1:0",

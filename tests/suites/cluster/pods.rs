@@ -17,6 +17,8 @@ pub(crate) struct Wish {
     pub(crate) is_guaranteed: bool,
     pub(crate) class: Option<&'static str>,
     pub(crate) restart: &'static str,
+    /// Where it has a volume on the node's disk (emptyDir).
+    pub(crate) volume: Option<&'static str>,
 }
 
 impl Wish {
@@ -30,6 +32,7 @@ impl Wish {
             is_guaranteed: false,
             class: None,
             restart: "Always",
+            volume: None,
         }
     }
 
@@ -90,6 +93,10 @@ impl Wish {
                 "resources": resources,
             }],
         });
+        if let Some(place) = self.volume {
+            spec["volumes"] = json!([{"name": "data", "emptyDir": {}}]);
+            spec["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": place}]);
+        }
         if let Some(class) = self.class {
             spec["priorityClassName"] = json!(class);
         }

@@ -95,7 +95,7 @@ impl Component {
                 format!("--kubeconfig={}", node.display()),
                 format!("--hostname-override={NODE}"),
                 format!("--node-ip={}", cluster.network.address),
-                format!("--root-dir={folder}/kubelet"),
+                format!("--root-dir={}", cluster.kubelet_root().display()),
                 "-v=2".to_owned(),
             ],
         )

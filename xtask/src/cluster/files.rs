@@ -45,7 +45,8 @@ pub(super) fn write_all(cluster: &Cluster, parts: &Parts) -> Result<()> {
         "cni/net.d",
         "cni/bin",
         "containerd",
-        "kubelet",
+        "node/kubelet",
+        "node/logs",
         "manifests",
         "logs",
     ] {
@@ -69,7 +70,7 @@ pub(super) fn write_all(cluster: &Cluster, parts: &Parts) -> Result<()> {
     write(
         &folder.join("containerd.toml"),
         0o644,
-        &containerd_config(folder, &runc),
+        &containerd_config(cluster, &runc),
     )
 }
 
@@ -140,6 +141,7 @@ fn kubelet_config(cluster: &Cluster) -> Value {
         // Far from anything that a test fills: who evicts is to be us.
         "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         "maxPods": 130,
+        "podLogsDir": cluster.pod_logs(),
     });
     for (key, value) in &cluster.kubelet {
         config[key] = value.clone();
@@ -147,11 +149,12 @@ fn kubelet_config(cluster: &Cluster) -> Value {
     config
 }
 
-fn containerd_config(folder: &Path, runc: &Path) -> String {
-    let (folder, runc) = (folder.display(), runc.display());
+fn containerd_config(cluster: &Cluster, runc: &Path) -> String {
+    let root = cluster.runtime_root();
+    let (folder, root, runc) = (cluster.folder.display(), root.display(), runc.display());
     format!(
         r#"version = 3
-root = "{folder}/containerd/root"
+root = "{root}"
 state = "{folder}/containerd/state"
 disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.erofs"]
 [grpc]

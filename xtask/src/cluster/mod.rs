@@ -2,6 +2,7 @@
 //! a network namespace and a cgroup of their own. Taking it down ends what is in that cgroup, and nothing else.
 
 mod components;
+mod disk;
 mod files;
 mod groups;
 mod images;
@@ -28,6 +29,7 @@ use crate::workspace::Workspace;
 use components::Component;
 use groups::Groups;
 
+pub use disk::Disk;
 pub use files::NODE;
 pub use images::LOAD;
 pub use network::{Network, check_name};
@@ -47,6 +49,8 @@ pub struct Cluster {
     pub network: Network,
     /// More keys of the kubelet's configuration.
     pub kubelet: BTreeMap<String, Value>,
+    /// `None`: it shares the machine's.
+    pub disk: Option<Disk>,
 }
 
 impl Cluster {
@@ -85,6 +89,7 @@ impl Cluster {
         name: &str,
         load: &Path,
         kubelet: BTreeMap<String, Value>,
+        disk: Option<Disk>,
     ) -> Result<Self> {
         check_name(name)?;
         setup::ensure(workspace, Scope::Build)?;
@@ -105,6 +110,7 @@ impl Cluster {
             folder,
             network,
             kubelet,
+            disk,
         };
         match cluster.start(workspace, &parts, load) {
             Ok(()) => Ok(cluster),
@@ -119,6 +125,11 @@ impl Cluster {
         let state = serde_json::to_string_pretty(self)?;
         std::fs::write(self.folder.join(STATE), state)?;
         self.groups()?.make()?;
+        let node = self.folder.join("node");
+        std::fs::create_dir(&node)?;
+        if let Some(disk) = self.disk {
+            disk.mount(&self.folder.join("disk.img"), &node)?;
+        }
         files::write_all(self, parts)?;
         capture(
             Command::new("openssl")
@@ -202,6 +213,24 @@ impl Cluster {
             .extend(keys.map(|(key, value)| (key.to_owned(), value)));
         files::write_kubelet_config(&changed)?;
         self.restart_kubelet(parts)
+    }
+
+    /// The kubelet's root directory, on the node's disk.
+    #[must_use]
+    pub fn kubelet_root(&self) -> PathBuf {
+        self.folder.join("node/kubelet")
+    }
+
+    /// The runtime's.
+    #[must_use]
+    pub fn runtime_root(&self) -> PathBuf {
+        self.folder.join("node/containerd")
+    }
+
+    /// The pods' logs.
+    #[must_use]
+    pub fn pod_logs(&self) -> PathBuf {
+        self.folder.join("node/logs")
     }
 
     /// The cgroup that holds all pods, in the hierarchy of memory.

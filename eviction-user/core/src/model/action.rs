@@ -226,7 +226,7 @@ impl fmt::Display for Hold {
             ),
             Self::NotFilling { signal, available } => write!(
                 f,
-                "the last eviction for {signal} freed nothing and its {available} do not get less: one more would not help; free some, or see --reclaim"
+                "the last eviction for {signal} freed nothing and its {available} do not get less: one more would not help; free some, or see --reclaim and --after-eviction"
             ),
             Self::Recovering { signal, available } => write!(
                 f,

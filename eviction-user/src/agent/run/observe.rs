@@ -22,6 +22,10 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         if matches!(wake, Wake::Event(_)) {
             return;
         }
+        if self.inventory.wants_growth() {
+            let growth = self.source.growth();
+            self.inventory.take_growth(&growth);
+        }
         self.count_lost();
         self.count_forgotten();
         for hook in self.source.silent_hooks() {

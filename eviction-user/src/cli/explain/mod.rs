@@ -29,13 +29,16 @@ pub(super) struct ExplainArgs {
 
 pub(super) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     let host = args.host.open()?;
-    let scan = Scan::Done(Scanner::once(&host.scan_targets()));
     let cluster = host.start_cluster(None)?;
     if let Some(cluster) = &cluster {
         cluster
             .wait_until_listed(LISTING)
             .map_err(|e| Failure::runtime(&e))?;
     }
+    let scan = match host.scan_targets(cluster.as_ref()) {
+        Some(mut targets) => Scan::Done(Scanner::once(&targets())),
+        None => Scan::None,
+    };
     let mut inventory = host.inventory(scan, GuardsAsked::ALL, cluster.as_ref())?;
     inventory.look().map_err(|e| Failure::runtime(&e))?;
     // The kernel's counters run only while `eviction run` does.

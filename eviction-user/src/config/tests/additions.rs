@@ -184,7 +184,7 @@ fn on_a_host_whoever_made_no_inode_is_never_an_inode_victim() {
     let sizes = |text: &str| {
         let folder = Folder::with(&format!("{OWN}{text}"), &[]);
         let additions = folder.load(&none()).unwrap().additions;
-        additions.for_a_host().min_victim_size.inodes
+        additions.sparing().min_victim_size.inodes
     };
     assert_eq!(sizes(""), Some(1));
     assert_eq!(sizes("minimumVictimSize: {inodes: \"0\"}\n"), Some(1));

@@ -12,7 +12,7 @@ use crate::model::Timestamp;
 use crate::sys::background::schedule_last;
 use crate::sys::clock;
 use saved::{SavedScan, SavedWalk};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +24,8 @@ use walk::{Top, Walk};
 /// How often a pass under way is put down, so that a restart goes on instead of beginning again.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
 
-/// A directory whose content all belongs to one workload.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A directory whose content all belongs to one workload, which may have others.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ScanTarget {
     pub workload: String,
     pub dir: PathBuf,
@@ -48,8 +48,27 @@ pub struct Scanned {
     pub round: u64,
 }
 
-/// By workload. One whose directory is not there has no entry.
-pub type ScanResult = BTreeMap<String, Scanned>;
+impl Scanned {
+    /// The two together, as old as the older one.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            inodes: self.inodes + other.inodes,
+            device: self.device,
+            unreadable: self.unreadable + other.unreadable,
+            began: self.began.min(other.began),
+            round: self.round.min(other.round),
+        }
+    }
+}
+
+/// What is not there has no entry.
+pub type ScanResult = BTreeMap<ScanTarget, Scanned>;
+
+/// Says what there is to scan, anew for each round; those of one workload together. It is asked on the scanning thread, and may
+/// take its time.
+pub type Targets = Box<dyn FnMut() -> Vec<ScanTarget> + Send>;
 
 /// Scans while it lives.
 #[derive(Debug)]
@@ -78,14 +97,15 @@ struct State {
 
 impl Scanner {
     /// Waits for the first [`Self::begin`]. A scan that `file` says was under way goes on at once.
-    pub fn start(targets: Vec<ScanTarget>, file: Option<PathBuf>) -> io::Result<Self> {
+    pub fn start(mut targets: Targets, file: Option<PathBuf>) -> io::Result<Self> {
         let saved = file.as_deref().map(SavedScan::read).unwrap_or_default();
-        let unfinished = saved.unfinished(&targets);
+        let first = targets();
+        let unfinished = saved.unfinished(&first);
         let shared = Arc::new(Shared::default());
         {
             let mut state = shared.lock();
-            state.found = saved.found(&targets);
-            state.is_complete = state.found.len() == targets.len();
+            state.found = saved.found(&first);
+            state.is_complete = !first.is_empty() && state.found.len() == first.len();
             state.is_running = unfinished.is_some();
         }
         let worker = Worker {
@@ -103,17 +123,16 @@ impl Scanner {
     /// number names it. Like [`Self::found`] it never waits for the scanning thread, which may not run
     /// for a long time on a busy machine, whatever it holds.
     pub fn begin(&self, rest: Duration) -> Option<u64> {
-        let mut state = self.shared.try_lock()?;
-        let is_rested = state
-            .ended
-            .is_none_or(|ended| clock::elapsed_since(ended) >= rest);
-        if state.is_running || !is_rested {
-            return None;
-        }
+        let mut state = self.shared.try_lock().filter(|s| s.is_ready(rest))?;
         state.is_running = true;
         state.round += 1;
         self.shared.changed.notify_one();
         Some(state.round)
+    }
+
+    /// Would [`Self::begin`] begin a round now?
+    pub fn is_ready(&self, rest: Duration) -> bool {
+        self.shared.try_lock().is_some_and(|s| s.is_ready(rest))
     }
 
     /// `None`: not to be had at this moment.
@@ -130,7 +149,7 @@ impl Scanner {
             let mut walk = Walk::begin(&top);
             let mut throttle = Throttle::unlimited();
             while walk.step(&top, &mut throttle) {}
-            Some((target.workload.clone(), scanned(&walk, &top, began, 1)))
+            Some((target.clone(), scanned(&walk, &top, began, 1)))
         });
         found.collect()
     }
@@ -142,6 +161,15 @@ impl Drop for Scanner {
         // Whoever is about to wait has the lock or sees the flag after it.
         let _state = self.shared.lock();
         self.shared.changed.notify_one();
+    }
+}
+
+impl State {
+    fn is_ready(&self, rest: Duration) -> bool {
+        let is_rested = self
+            .ended
+            .is_none_or(|ended| clock::elapsed_since(ended) >= rest);
+        !self.is_running && is_rested
     }
 }
 
@@ -165,7 +193,7 @@ impl Shared {
 
 /// The thread's own part.
 struct Worker {
-    targets: Vec<ScanTarget>,
+    targets: Targets,
     file: Option<PathBuf>,
     shared: Arc<Shared>,
 }
@@ -180,7 +208,7 @@ struct Round {
 }
 
 impl Worker {
-    fn work(self, unfinished: Option<SavedWalk>) {
+    fn work(mut self, unfinished: Option<SavedWalk>) {
         if let Err(e) = schedule_last() {
             tracing::warn!("the scan of the workloads' directories runs at ordinary priority: {e}");
         }
@@ -198,7 +226,8 @@ impl Worker {
                     None => return,
                 },
             };
-            self.run(round);
+            let targets = (self.targets)();
+            self.run(round, &targets);
             let mut state = self.shared.lock();
             state.is_running = false;
             state.ended = Some(clock::now());
@@ -221,9 +250,9 @@ impl Worker {
         Some(state.round)
     }
 
-    fn run(&self, mut round: Round) {
+    fn run(&self, mut round: Round, targets: &[ScanTarget]) {
         let mut throttle = Throttle::background(Arc::clone(&self.shared.stop));
-        while let Some(target) = self.targets.get(round.at) {
+        while let Some(target) = targets.get(round.at) {
             let top = Top::open(&target.dir);
             let mut state = match &top {
                 Ok(top) => round.walk.take().unwrap_or_else(|| Walk::begin(top)),
@@ -233,12 +262,12 @@ impl Worker {
                 let mut put_down = clock::now();
                 while state.step(top, &mut throttle) {
                     if clock::elapsed_since(put_down) >= SAVE_EVERY {
-                        self.save(Some(&SavedWalk::new(target, top, &round, &state)));
+                        self.save(Some(SavedWalk::new(target, top, &round, &state)));
                         put_down = clock::now();
                     }
                 }
                 if !state.is_done() {
-                    self.save(Some(&SavedWalk::new(target, top, &round, &state)));
+                    self.save(Some(SavedWalk::new(target, top, &round, &state)));
                     return;
                 }
             }
@@ -246,23 +275,27 @@ impl Worker {
             match &top {
                 Ok(top) => {
                     let found = scanned(&state, top, round.began, round.number);
-                    shared.found.insert(target.workload.clone(), found);
+                    shared.found.insert(target.clone(), found);
                 }
                 Err(_) => {
-                    shared.found.remove(&target.workload);
+                    shared.found.remove(target);
                 }
             }
             drop(shared);
             round.at += 1;
         }
-        self.shared.lock().is_complete = true;
+        let left: BTreeSet<_> = targets.iter().collect();
+        let mut shared = self.shared.lock();
+        shared.found.retain(|target, _| left.contains(target));
+        shared.is_complete |= !targets.is_empty();
+        drop(shared);
         self.save(None);
     }
 
-    fn save(&self, walk: Option<&SavedWalk>) {
+    fn save(&self, walk: Option<SavedWalk>) {
         let Some(file) = &self.file else { return };
         let found = self.shared.lock().found.clone();
-        if let Err(e) = SavedScan::new(&self.targets, &found, walk.cloned()).write(file) {
+        if let Err(e) = SavedScan::new(&found, walk).write(file) {
             tracing::warn!("the scan begins anew after a restart: {e}");
         }
     }

@@ -50,18 +50,15 @@ pub(super) struct SavedWalk {
 }
 
 impl SavedScan {
-    pub(super) fn new(targets: &[ScanTarget], found: &ScanResult, walk: Option<SavedWalk>) -> Self {
-        let figures = targets.iter().filter_map(|target| {
-            let found = found.get(&target.workload)?;
-            Some(SavedFigures {
-                workload: target.workload.clone(),
-                dir: bytes(&target.dir),
-                bytes: found.bytes,
-                inodes: found.inodes,
-                device: found.device,
-                unreadable: found.unreadable,
-                began: wall(found.began),
-            })
+    pub(super) fn new(found: &ScanResult, walk: Option<SavedWalk>) -> Self {
+        let figures = found.iter().map(|(target, found)| SavedFigures {
+            workload: target.workload.clone(),
+            dir: bytes(&target.dir),
+            bytes: found.bytes,
+            inodes: found.inodes,
+            device: found.device,
+            unreadable: found.unreadable,
+            began: wall(found.began),
         });
         Self {
             found: figures.collect(),
@@ -100,12 +97,12 @@ impl SavedScan {
 
     /// The figures of those that are still to be scanned.
     pub(super) fn found(&self, targets: &[ScanTarget]) -> ScanResult {
-        let known = self.found.iter().filter(|saved| {
-            targets
-                .iter()
-                .any(|t| t.workload == saved.workload && bytes(&t.dir) == saved.dir)
+        let known = self.found.iter().filter_map(|saved| {
+            let is_it =
+                |t: &&ScanTarget| t.workload == saved.workload && bytes(&t.dir) == saved.dir;
+            Some((targets.iter().find(is_it)?, saved))
         });
-        let figures = known.map(|saved| {
+        let figures = known.map(|(target, saved)| {
             let scanned = Scanned {
                 bytes: saved.bytes,
                 inodes: saved.inodes,
@@ -114,7 +111,7 @@ impl SavedScan {
                 began: monotonic(saved.began),
                 round: 0,
             };
-            (saved.workload.clone(), scanned)
+            (target.clone(), scanned)
         });
         figures.collect()
     }

@@ -63,7 +63,7 @@ pub(crate) fn asked() -> Option<Bench> {
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     enough_memory()?;
     let pods = LINE_MIB + BEFORE_MIB;
-    let node = Node::up(NAME, pods)?;
+    let node = Node::up(NAME, pods, None)?;
     let runs = in_turns(&node, bench);
     node.cluster.down()?;
     let runs = runs?;

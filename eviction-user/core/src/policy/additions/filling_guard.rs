@@ -1,5 +1,5 @@
 //! What a kill gives back, and when. Killing a process frees no file: a host's disk stays full after the one
-//! who filled it is gone, and killing the next one and the next would empty the machine and free nothing.
+//! who filled it is gone (and that of a node as long as the kubelet keeps a dead pod's layers), and killing the next one and the next would empty the machine and free nothing.
 //! And dead processes count until their parent has waited for them: PIDs come back a little later.
 
 use crate::model::{Eviction, EvictionCause, Hold, Resource, Signal};

@@ -34,9 +34,10 @@ pub struct Additions {
 }
 
 impl Additions {
-    /// A host has no use for a victim that uses nothing of what a disk is short of, or runs nothing where
-    /// tasks are: where nobody counts, nobody goes. And it takes nobody's files away with the victim.
-    pub fn for_a_host(mut self) -> Self {
+    /// Nobody has a use for a victim that uses nothing of what a disk is short of, or runs nothing where tasks
+    /// are: where nobody counts, nobody goes. And its files may outlive it: a host takes none away, and the
+    /// kubelet keeps the writable layers of pods that it has not evicted itself.
+    pub fn sparing(mut self) -> Self {
         let least = |size: &mut Option<u64>| *size = Some(size.unwrap_or(1).max(1));
         least(&mut self.min_victim_size.disk_bytes);
         least(&mut self.min_victim_size.inodes);

@@ -10,7 +10,7 @@ use crate::fixture::{CAPACITY, Left, PLENTY, Story, disk_pod, hard, snapshot, vi
 fn story() -> Story {
     let config = EngineConfig::with_thresholds(vec![hard(Signal::NodeFsAvailable, "100")]);
     let mut story = Story::with(EngineConfig {
-        additions: Additions::default().for_a_host(),
+        additions: Additions::default().sparing(),
         ..config
     });
     story.look_at(0, picture(0, 900, &pods()));
@@ -75,7 +75,7 @@ fn case_34_while_evictions_do_free_something_they_go_on() {
 fn pids_that_come_back_late_cost_nobody_else() {
     let config = EngineConfig::with_thresholds(vec![hard(Signal::PidAvailable, "100")]);
     let mut story = Story::with(EngineConfig {
-        additions: Additions::default().for_a_host(),
+        additions: Additions::default().sparing(),
         ..config
     });
     let pods = ["a", "b"].map(|uid| {
