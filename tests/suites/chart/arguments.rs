@@ -27,7 +27,10 @@ fn everything(port: u16) -> Value {
             "memory.available": "500Mi",
             "allocatableMemory.available": "10%",
             "pid.available": "1000",
+            "nodefs.available": "5%",
+            "imagefs.available": "5%",
         },
+        "afterEviction": "delete",
         "evictionMinimumReclaim": {"memory.available": "1Gi", "pid.available": "5%"},
         "additions": {"maxEvictionsPerHour": 6},
         "extraArgs": ["--looks"],
@@ -59,7 +62,12 @@ fn start(objects: &Objects, more: &[&str]) -> Result<String> {
         std::fs::write(config.join("config.yaml"), configuration(objects)?)?;
     }
     let state = folder.path().join("state");
+    let disks = folder.path().join("disks");
+    std::fs::create_dir_all(disks.join("pods"))?;
     let mounted = [
+        ("/var/lib/kubelet", &*disks),
+        ("/var/lib/containerd", &disks),
+        ("/var/log/pods", &disks),
         ("$(HOST_IP)", Path::new("127.0.0.1")),
         ("/var/lib/eviction", &state),
         ("/etc/eviction", &config),

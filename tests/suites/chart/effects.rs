@@ -14,6 +14,8 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         Case::new("values change the pod as they say", pods),
         Case::new("values become arguments of the program", arguments),
+        Case::new("disks are mounted where they are watched", disks),
+        Case::new("the right to delete pods comes with its use", deletes),
         Case::new("names follow the release unless they are given", names),
         Case::new("additions reach the program as a file", additions),
     ]
@@ -237,6 +239,67 @@ fn arguments() -> Result<()> {
         let objects = render(&chart, &values)?;
         let arguments = objects.arguments()?;
         ensure!(arguments.contains(&expected), "{values}: {arguments:?}");
+    }
+    Ok(())
+}
+
+fn disks() -> Result<()> {
+    let chart = chart()?;
+    let values = json!({
+        "evictionHard": {"nodefs.available": "5%", "memory.available": "1Gi"},
+        "disk": {"kubeletRoot": "/k", "podLogs": "/l"},
+    });
+    let objects = render(&chart, &values)?;
+    let arguments = objects.arguments()?;
+    for expected in [
+        "--eviction-hard=memory.available<1Gi,nodefs.available<5%",
+        "--nodefs=/k",
+        "--pod-logs=/l",
+    ] {
+        ensure!(arguments.contains(&expected), "{arguments:?}");
+    }
+    let others = ["--imagefs", "--after-eviction"];
+    let is_other = |argument: &&str| others.iter().any(|other| argument.starts_with(other));
+    ensure!(!arguments.iter().any(is_other), "{arguments:?}");
+    for (index, path) in ["/k", "/var/lib/containerd", "/l"].iter().enumerate() {
+        let name = format!("disk-{index}");
+        let mount = json!({
+            "name": name, "mountPath": path, "readOnly": true, "mountPropagation": "HostToContainer",
+        });
+        let mounts = &objects.container()?["volumeMounts"];
+        ensure!(mounts[index + 2] == mount, "{mounts}");
+        let volume = json!({"name": name, "hostPath": {"path": path, "type": "Directory"}});
+        let volumes = &objects.pod()?["spec"]["volumes"];
+        ensure!(volumes[index + 2] == volume, "{volumes}");
+    }
+    let images = json!({"evictionHard": {"imagefs.inodesFree": "1000"}});
+    let objects = render(&chart, &images)?;
+    let arguments = objects.arguments()?;
+    ensure!(
+        arguments.contains(&"--imagefs=/var/lib/containerd"),
+        "{arguments:?}"
+    );
+    ensure!(!arguments.iter().any(|a| a.starts_with("--nodefs")));
+    Ok(())
+}
+
+fn deletes() -> Result<()> {
+    let chart = chart()?;
+    for (values, verbs) in [
+        (json!({}), json!(["get", "list", "watch"])),
+        (
+            json!({"afterEviction": "delete"}),
+            json!(["get", "list", "watch", "delete"]),
+        ),
+    ] {
+        let objects = render(&chart, &values)?;
+        let pods = &objects.get("ClusterRole")?["rules"][0];
+        ensure!(
+            pods["resources"] == json!(["pods"]) && pods["verbs"] == verbs,
+            "{values}: {pods}"
+        );
+        let tells = objects.arguments()?.contains(&"--after-eviction=delete");
+        ensure!(tells == (values != json!({})), "{values}");
     }
     Ok(())
 }

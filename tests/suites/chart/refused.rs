@@ -40,11 +40,14 @@ fn wrong_values() -> Result<()> {
             json!({"evictionHard": {"memory.availible": "1Gi"}}),
             "'memory.availible' not allowed",
         ),
-        // Known to the kubelet, not done for pods yet: not to be given in vain.
+        // It always follows nodefs or imagefs, as in the kubelet.
         (
-            json!({"evictionHard": {"nodefs.available": "10%"}}),
-            "'nodefs.available' not allowed",
+            json!({"evictionHard": {"containerfs.available": "10%"}}),
+            "'containerfs.available' not allowed",
         ),
+        (json!({"disk": {"nodefs": "/"}}), "'nodefs' not allowed"),
+        (json!({"disk": {"podLogs": "logs"}}), "/disk/podLogs'"),
+        (json!({"afterEviction": "remove"}), "/afterEviction'"),
         (
             json!({"additions": {"protectedNamespace": []}}),
             "'protectedNamespace' not allowed",

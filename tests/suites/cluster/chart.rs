@@ -19,14 +19,20 @@ impl Release {
     pub(crate) const NAME: &str = "eviction-chart";
 
     /// With what is particular to this cluster: services have no addresses, the pods' cgroups lie elsewhere, and the line is
-    /// ours.
-    pub(crate) fn install(node: &Node, line: &str) -> Result<Self> {
+    /// ours. `after`: what becomes of a victim's object.
+    pub(crate) fn install(node: &Node, line: &str, after: &str) -> Result<Self> {
         let folder = folder(node)?;
         let values = folder.join("values.json");
         let (signal, amount) = line.split_once('<').context("no line")?;
         let here = json!({
             "evictionHard": {signal: amount},
             "root": node.cluster.pods_group()?,
+            "afterEviction": after,
+            "disk": {
+                "kubeletRoot": node.cluster.kubelet_root(),
+                "runtimeRoot": node.cluster.runtime_root(),
+                "podLogs": node.cluster.pod_logs(),
+            },
             "stateDir": folder.join("state"),
             "apiServer": {"host": node.cluster.network.address.to_string(), "port": 6443},
         });
@@ -69,7 +75,25 @@ pub(crate) fn until_ready(node: &Node, name: &str) -> Result<()> {
         let ready = set.pointer("/status/numberReady").and_then(Value::as_u64);
         Ok((ready == Some(1)).then_some(()))
     });
-    agent.with_context(|| format!("it says: {}", logs(node, name)))
+    agent.with_context(|| format!("it says: {}; {}", logs(node, name), waiting(node, name)))
+}
+
+/// Why its container is not there.
+fn waiting(node: &Node, name: &str) -> String {
+    let selector = format!("app.kubernetes.io/instance={name}");
+    let why = "jsonpath={.items[*].status.containerStatuses[*].state.waiting.message}";
+    let pods = [
+        "get",
+        "pods",
+        "--namespace",
+        NAMESPACE,
+        "--selector",
+        &selector,
+        "-o",
+        why,
+    ];
+    node.kubectl(&pods)
+        .unwrap_or_else(|error| format!("{error:#}"))
 }
 
 /// All that it has printed.

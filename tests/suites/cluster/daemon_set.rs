@@ -30,7 +30,7 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn from_the_chart(node: &Node) -> Result<Outcome> {
-    let release = Release::install(node, LINE)?;
+    let release = Release::install(node, LINE, "keep")?;
     let outcome = evicts(node, Release::NAME)?;
     release.uninstall(node)?;
     Ok(outcome)

@@ -6,8 +6,10 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use eviction_tests::suite::{Case, Outcome};
 use nix::sys::statvfs::statvfs;
+use serde_json::Value;
 
-use crate::api::check_on_record;
+use crate::api::{check_on_record, text};
+use crate::chart::{self, Release, logs, until_ready};
 use crate::node::{self, Node};
 use crate::pods::Wish;
 
@@ -20,9 +22,10 @@ pub(crate) fn cases() -> Vec<Case> {
             "a pod that fills the disk by its writable layer goes, and its object too",
             || node::with(|node| with_right_to_delete(node, |node| fill(node, &BYTES_IN_A_LAYER))),
         ),
-        Case::new("what a layer held before anybody counted counts", || {
-            node::with(held_before)
-        }),
+        Case::new(
+            "what a layer held before a DaemonSet counts, and is free with its object",
+            || node::with(held_before),
+        ),
         Case::new("a disk that stays full takes no second pod", || {
             node::with(stays_full)
         }),
@@ -87,7 +90,11 @@ impl Filling {
     }
 
     fn hog(&self) -> Wish {
-        let (amount, rate) = (4 * self.room, self.a_second);
+        self.taking(4 * self.room)
+    }
+
+    fn taking(&self, amount: u64) -> Wish {
+        let rate = self.a_second;
         let what = if self.is_inodes() { "inodes" } else { "write" };
         let load = [
             what.to_owned(),
@@ -198,25 +205,46 @@ fn fill(node: &Node, filling: &Filling) -> Result<Outcome> {
     )))
 }
 
-/// Who crosses the line takes less than another one has from before, in its writable layer: that one goes.
+/// Who crosses the line takes less than another one has from before, in its writable layer: that one goes. By the chart's pod,
+/// which sees the node's directories through its own mounts only.
 fn held_before(node: &Node) -> Result<()> {
     let filling = &BYTES_IN_A_VOLUME;
     let big = old("big", "/old", 2 * filling.room / MIB);
     node.apply(&big.pod())?;
     node.until_running(big.namespace, big.name)?;
-    let Before { others, line, .. } = before(node, filling)?;
-    let state = tempfile::tempdir()?;
-    let mut evictor = node.evictor_of_disks(&line, false, state.path())?;
+    let folder = chart::folder(node)?;
+    let Before { others, line, left } = before(node, filling)?;
+    let release = Release::install(node, &line, "delete")?;
+    until_ready(node, Release::NAME)?;
     // The directories of five pods are gone through in a small part of that.
     std::thread::sleep(Duration::from_secs(5));
-    node.apply(&filling.hog().pod())?;
-    let decision = evictor.wait_for("decision", Duration::from_secs(60))?;
-    ensure!(decision.text("victim") == "big", "{}", decision.0);
-    evictor.wait_for("gone", Duration::from_secs(60))?;
+    // Just past the line.
+    node.apply(&filling.taking(filling.room * 5 / 4).pod())?;
+    let told = node.until("somebody goes", 60, |_| {
+        let told = logs(node, Release::NAME);
+        Ok(told.contains(r#""record":"gone""#).then_some(told))
+    })?;
+    let decisions = told
+        .lines()
+        .filter(|line| line.contains(r#""record":"decision""#));
+    let decisions: Vec<Value> = decisions
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?;
+    let victims: Vec<&str> = decisions
+        .iter()
+        .map(|decision| text(decision, "/victim"))
+        .collect();
+    ensure!(victims == ["big"], "{decisions:?}");
+    node.until("the disk is as free as without it", 60, |_| {
+        let disk = node.cluster.kubelet_root();
+        Ok((filling.left(&disk)? > left).then_some(()))
+    })?;
     for wish in &others {
         node.lives_on(wish.namespace, wish.name)?;
     }
-    Ok(())
+    node.lives_on("default", "hog")?;
+    std::fs::remove_dir_all(folder)?;
+    release.uninstall(node)
 }
 
 /// What a victim's layer held stays, as the kubelet has not evicted it: one more pod would free nothing.

@@ -32,6 +32,8 @@ impl Disk {
                 .arg(place),
         )
         .context("the node's disk cannot be mounted: that needs root and loop devices")?;
+        // As systemd makes all mounts of a node; pods that follow the node's mounts need it.
+        capture(Command::new("mount").arg("--make-shared").arg(place))?;
         Ok(())
     }
 }

@@ -56,6 +56,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- join "," $parts -}}
 {{- end -}}
 
+{{/* Not empty if evictionHard has a signal that begins so. */}}
+{{- define "eviction.watches" -}}
+{{- range $signal, $_ := .root.Values.evictionHard -}}
+{{- if hasPrefix $.prefix $signal }}yes{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The directories of the node's disks, if any is watched: a list in JSON. */}}
+{{- define "eviction.disks" -}}
+{{- if or (include "eviction.watches" (dict "root" . "prefix" "nodefs.")) (include "eviction.watches" (dict "root" . "prefix" "imagefs.")) -}}
+{{- toJson (list .Values.disk.kubeletRoot .Values.disk.runtimeRoot .Values.disk.podLogs | uniq) -}}
+{{- else -}}
+[]
+{{- end -}}
+{{- end -}}
+
 {{/* Address and port of the HTTP server; an IPv6 address stands in brackets. */}}
 {{- define "eviction.listen" -}}
 {{- $address := .Values.metrics.address | default "$(HOST_IP)" -}}

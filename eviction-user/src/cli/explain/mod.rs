@@ -84,8 +84,12 @@ fn missing(host: &Host, snapshot: &Snapshot) -> Vec<String> {
             .map(|pod| pod.pod.full_name())
             .collect();
         if !uncounted.is_empty() {
+            let fix = match host.cluster {
+                Some(_) => "none of their directories can be read: see --nodefs and --pod-logs",
+                None => "--workload NAME:dir=PATH scans a directory instead",
+            };
             missing.push(format!(
-                "the disk and inode use of {} is unknown: the kernel's counters run only while `eviction run` does; --workload NAME:dir=PATH scans a directory instead",
+                "the disk and inode use of {} is unknown: the kernel's counters run only while `eviction run` does; {fix}",
                 uncounted.join(", ")
             ));
         }

@@ -68,7 +68,7 @@ impl Round {
             None
         } else {
             let line = format!("allocatableMemory.available<{LINE_MIB}Mi");
-            let release = Release::install(node, &line)?;
+            let release = Release::install(node, &line, "keep")?;
             until_ready(node, Release::NAME)?;
             Some(release)
         };
