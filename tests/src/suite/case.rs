@@ -28,23 +28,38 @@ impl From<()> for Outcome {
     }
 }
 
-type Run = Box<dyn FnOnce() -> Outcome + std::panic::UnwindSafe>;
+type Run = Box<dyn FnOnce() -> Outcome + std::panic::UnwindSafe + Send>;
 
 pub struct Case {
     name: String,
     run: Run,
+    is_patient: bool,
 }
 
 impl Case {
     /// `name` reads as a sentence: it is what a person sees.
     pub fn new<R: Into<Outcome>>(
         name: impl Into<String>,
-        run: impl FnOnce() -> R + std::panic::UnwindSafe + 'static,
+        run: impl FnOnce() -> R + std::panic::UnwindSafe + Send + 'static,
     ) -> Self {
         Self {
             name: name.into(),
             run: Box::new(move || run().into()),
+            is_patient: false,
         }
+    }
+
+    /// Nothing in it is about time: it may run beside another one of the kind.
+    #[must_use]
+    pub fn patient(self) -> Self {
+        Self {
+            is_patient: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn is_patient(&self) -> bool {
+        self.is_patient
     }
 
     #[must_use]

@@ -1,4 +1,4 @@
-//! Runs cases one after another, one line each, and closes with the counts that `cargo xtask test` reads.
+//! Runs cases one after another, or two at a time where they allow it, one line each, and closes with the counts that `cargo xtask test` reads.
 
 use std::fmt;
 use std::io::Write;
@@ -76,15 +76,29 @@ pub fn main(cases: Vec<Case>) -> ExitCode {
 /// Carries out all of them; `say` gets the lines.
 pub fn run(cases: Vec<Case>, say: &mut dyn FnMut(&str)) -> Counts {
     let mut counts = Counts::default();
-    for case in cases {
-        let name = case.name().to_owned();
-        let outcome = with_signs_of_life(&name, || case.carry_out());
-        counts.add(&outcome);
-        for line in lines(&name, &outcome) {
-            say(&line);
+    let mut cases = cases.into_iter().peekable();
+    while let Some(case) = cases.next() {
+        let beside = cases.next_if(|next| case.is_patient() && next.is_patient());
+        let ended = thread::scope(|scope| {
+            let beside = beside.map(|beside| scope.spawn(|| carry_out(beside)));
+            let first = carry_out(case);
+            let second = beside.map(|beside| beside.join().expect("a case's panic is its outcome"));
+            std::iter::once(first).chain(second)
+        });
+        for (name, outcome) in ended {
+            counts.add(&outcome);
+            for line in lines(&name, &outcome) {
+                say(&line);
+            }
         }
     }
     counts
+}
+
+fn carry_out(case: Case) -> (String, Outcome) {
+    let name = case.name().to_owned();
+    let outcome = with_signs_of_life(&name, || case.carry_out());
+    (name, outcome)
 }
 
 fn lines(name: &str, outcome: &Outcome) -> Vec<String> {
@@ -123,6 +137,35 @@ fn say(line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{Arc, Barrier};
+
+    #[test]
+    fn two_patient_cases_run_at_the_same_time_and_are_told_in_their_order() {
+        // Each waits until the other one is there.
+        let meeting = Arc::new(Barrier::new(2));
+        let meets = |name: &'static str| {
+            let meeting = Arc::clone(&meeting);
+            let run = std::panic::AssertUnwindSafe(move || meeting.wait());
+            Case::new(name, move || {
+                let run = run;
+                run.0();
+            })
+            .patient()
+        };
+        let cases = vec![
+            Case::new("alone", || ()),
+            meets("one"),
+            meets("two"),
+            Case::new("left over", || ()).patient(),
+        ];
+        let mut said = Vec::new();
+        let counts = run(cases, &mut |line| {
+            said.push(line.split_whitespace().collect::<Vec<_>>().join(" "))
+        });
+        assert_eq!(counts.passed, 4);
+        let expected = ["alone", "one", "two", "left over"].map(|name| format!("{name} passed"));
+        assert_eq!(said, expected);
+    }
 
     #[test]
     fn every_outcome_is_counted_and_has_its_line() {
