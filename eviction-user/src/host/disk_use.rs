@@ -14,6 +14,7 @@ use std::time::Duration;
 const REST_WITH_COUNTERS: Duration = Duration::from_secs(60);
 const REST_WITHOUT: Duration = Duration::from_millis(100);
 
+#[derive(Default)]
 pub struct DiskUses {
     scanner: Option<Scanner>,
     found: ScanResult,
@@ -28,10 +29,7 @@ impl DiskUses {
     pub(super) fn new(scanner: Option<Scanner>) -> Self {
         Self {
             scanner,
-            found: ScanResult::new(),
-            now: Growth::default(),
-            at_round: BTreeMap::new(),
-            is_due: false,
+            ..Self::default()
         }
     }
 
@@ -39,7 +37,7 @@ impl DiskUses {
     pub(super) fn of_scan(found: ScanResult) -> Self {
         Self {
             found,
-            ..Self::new(None)
+            ..Self::default()
         }
     }
 

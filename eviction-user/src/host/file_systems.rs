@@ -162,7 +162,7 @@ fn has_moved(fs: &FileSystem) -> bool {
 }
 
 /// Devices on which workloads' use is known by workload; each once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Devices {
     pub node: Option<u64>,
     pub layers: Option<u64>,

@@ -3,7 +3,6 @@
 use super::disk_use::DiskUses;
 use super::file_systems::Devices;
 use crate::model::{ContainerStats, DiskUse, FsStats};
-use crate::sys::cgroup::{CgroupDir, subtree};
 use std::collections::BTreeSet;
 
 /// Remembers the ids of all cgroups that have been seen in it: what they used up outlives them.
@@ -13,11 +12,11 @@ pub struct Held {
 }
 
 impl Held {
-    /// On each of the devices. `workload`: as the scan names it.
+    /// On each of the devices. `cgroups`: those that are there now. `workload`: as the scan names it.
     pub fn on(
         &mut self,
         devices: Devices,
-        group: &CgroupDir,
+        cgroups: impl Iterator<Item = u64>,
         workload: &str,
         uses: &DiskUses,
     ) -> Vec<DiskUse> {
@@ -27,8 +26,7 @@ impl Held {
         }
         self.cgroups
             .retain(|cgroup| devices.iter().any(|device| uses.counts(*device, *cgroup)));
-        self.cgroups
-            .extend(subtree(group).iter().map(CgroupDir::id));
+        self.cgroups.extend(cgroups);
         let of = |device| uses.of(workload, &self.cgroups, device);
         devices.into_iter().map(of).collect()
     }

@@ -5,7 +5,7 @@ use super::file_systems::Devices;
 use super::held::{self, Held};
 use super::kill;
 use crate::model::{MemoryStats, ObservedPod, Pod, PodStats, Protection};
-use crate::sys::cgroup::{CgroupDir, GroupMemoryReader};
+use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, subtree};
 use crate::sys::clock;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(super) struct Member {
 }
 
 /// What is read of each workload beside its memory.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Reading {
     pub devices: Devices,
     pub processes: bool,
@@ -71,7 +71,9 @@ impl Member {
         // pod without stats would, so its use is nought.
         let memory = self.memory.as_ref()?.read().ok();
         let working_set = memory.map_or(0, |m| m.working_set());
-        let disk = self.held.on(devices, &self.group, &self.pod.name, uses);
+        let groups = std::iter::once_with(|| subtree(&self.group)).flatten();
+        let cgroups = groups.map(|group| group.id());
+        let disk = self.held.on(devices, cgroups, &self.pod.name, uses);
         Some(PodStats {
             memory: Some(MemoryStats {
                 time: Some(clock::now()),

@@ -1,52 +1,23 @@
 //! The workloads of a Kubernetes node: pods, each found by its cgroup and told by the API.
 
 use super::PodCgroup;
-use super::known::{KnownPod, Listed};
-use crate::host::{DiskUses, Held, Reading, Untouchable, Workloads, as_container, kill};
-use crate::model::{ContainerStats, MemoryStats, ObservedPod, Pod, PodStats, Protection, Uid};
-use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy, Version};
-use crate::sys::clock;
+use super::known::Listed;
+use super::member::Member;
+use crate::host::{DiskUses, Reading, Untouchable, Workloads};
+use crate::model::{ObservedPod, Uid};
+use crate::sys::cgroup::{CgroupDir, Hierarchy};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
-
-/// The cgroups of pods below the one that holds them all, each with the uid in its name.
-fn pod_groups(root: &CgroupDir) -> Vec<(String, CgroupDir)> {
-    let mut found = Vec::new();
-    for group in root.children() {
-        match uid(&group) {
-            Some(uid) => found.push((uid, group)),
-            // A class of service.
-            None => {
-                let pods = group.children().into_iter();
-                found.extend(pods.filter_map(|pod| Some((uid(&pod)?, pod))));
-            }
-        }
-    }
-    found
-}
-
-fn uid(group: &CgroupDir) -> Option<String> {
-    let pod = PodCgroup::of(group.path().to_str()?)?;
-    pod.container.is_none().then_some(pod.uid)
-}
 
 pub struct PodGroups {
     root: CgroupDir,
     hierarchy: Hierarchy,
     listed: watch::Receiver<Arc<Listed>>,
     untouchable: Untouchable,
+    /// The cgroups that pods are directly below, with how many cgroups each had when it was listed.
+    levels: Vec<(CgroupDir, u64)>,
     members: BTreeMap<u64, Member>,
-}
-
-struct Member {
-    uid: String,
-    group: CgroupDir,
-    /// `None` without the memory controller.
-    memory: Option<GroupMemoryReader>,
-    containers: BTreeMap<String, GroupMemoryReader>,
-    held: Held,
-    is_ours: bool,
 }
 
 impl PodGroups {
@@ -60,148 +31,191 @@ impl PodGroups {
             untouchable: Untouchable::find(&hierarchy),
             hierarchy,
             listed,
+            levels: Vec::new(),
             members: BTreeMap::new(),
         }
+    }
+
+    /// Has no cgroup come since they were listed, if none has gone? To list them takes longer than to read them.
+    fn have_as_many(&self) -> bool {
+        // One that was removed and made again counts as many as it last had.
+        let as_before = |(level, count): &(CgroupDir, u64)| {
+            level.child_count() == Some(*count) && level.exists()
+        };
+        !self.levels.is_empty() && self.levels.iter().all(as_before)
     }
 
     /// Follows cgroups that came and went.
     fn refresh(&mut self) {
         let mut before = std::mem::take(&mut self.members);
-        for (uid, group) in pod_groups(&self.root) {
-            let id = group.id();
-            let member = before
-                .remove(&id)
-                .unwrap_or_else(|| self.member(uid, group));
-            self.members.insert(id, member);
+        self.levels.clear();
+        self.list(self.root.clone(), &mut before, true);
+    }
+
+    /// `at_root`: what is no pod here is a class of service, and the others are below.
+    fn list(&mut self, level: CgroupDir, before: &mut BTreeMap<u64, Member>, at_root: bool) {
+        let children = level.children();
+        self.levels.push((level, children.len() as u64));
+        for group in children {
+            match uid(&group) {
+                Some(uid) => {
+                    let id = group.id();
+                    let member = before.remove(&id);
+                    let member = member.unwrap_or_else(|| self.member(uid, group));
+                    self.members.insert(id, member);
+                }
+                None if at_root => self.list(group, before, false),
+                None => {}
+            }
         }
     }
 
     fn member(&self, uid: String, group: CgroupDir) -> Member {
-        Member {
-            uid,
-            memory: GroupMemoryReader::open(&group, self.hierarchy.version).ok(),
-            is_ours: self.untouchable.is_in(group.path()),
-            containers: BTreeMap::new(),
-            held: Held::default(),
-            group,
-        }
+        let is_ours = self.untouchable.is_in(group.path());
+        Member::new(Uid::new(uid), group, self.hierarchy.version, is_ours)
     }
+
+    /// `None`: one of them has gone, so that another one may have come unseen. `strictly`: else who has gone is left out.
+    fn observe_all(
+        &mut self,
+        reading: Reading,
+        uses: &DiskUses,
+        strictly: bool,
+    ) -> Option<Vec<ObservedPod>> {
+        let listed = Arc::clone(&self.listed.borrow());
+        let mut observed = Vec::with_capacity(self.members.len());
+        for member in self.members.values_mut() {
+            let known = listed.get(member.uid.as_str());
+            // On its way out already, by whoever's word.
+            let is_leaving = known.is_some_and(|known| known.has_ended);
+            let found = if is_leaving {
+                (!member.is_gone()).then_some(None)
+            } else {
+                let found = member.observe(reading, uses, known.map(Arc::as_ref));
+                found.map(Some)
+            };
+            match found {
+                None if strictly => return None,
+                None => {}
+                Some(found) => observed.extend(found),
+            }
+        }
+        Some(observed)
+    }
+}
+
+/// In the name of a pod's own cgroup.
+fn uid(group: &CgroupDir) -> Option<String> {
+    let pod = PodCgroup::of(group.path().to_str()?)?;
+    pod.container.is_none().then_some(pod.uid)
 }
 
 impl Workloads for PodGroups {
     fn observe(&mut self, reading: Reading, uses: &DiskUses) -> Vec<ObservedPod> {
+        if self.have_as_many()
+            && let Some(observed) = self.observe_all(reading, uses, true)
+        {
+            return observed;
+        }
         self.refresh();
-        let listed = Arc::clone(&self.listed.borrow());
-        let version = self.hierarchy.version;
-        let members = self.members.values_mut();
-        members
-            .filter_map(|member| {
-                let known = listed.get(&member.uid);
-                // On its way out already, by whoever's word.
-                if known.is_some_and(|known| known.has_ended) {
-                    return None;
-                }
-                member.follow_containers(version);
-                Some(member.observe(reading, uses, known))
-            })
-            .collect()
+        self.observe_all(reading, uses, false).unwrap_or_default()
     }
 }
 
-impl Member {
-    fn follow_containers(&mut self, version: Version) {
-        let mut before = std::mem::take(&mut self.containers);
-        for group in self.group.children() {
-            let Some(id) = group
-                .path()
-                .to_str()
-                .and_then(PodCgroup::of)
-                .and_then(|c| c.container)
-            else {
-                continue;
-            };
-            let reader = before
-                .remove(&id)
-                .or_else(|| GroupMemoryReader::open(&group, version).ok());
-            self.containers.extend(reader.map(|reader| (id, reader)));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    /// A cgroup of the machine's own; all that is in it goes with it.
+    struct Pods(PathBuf);
+
+    impl Pods {
+        fn make(hierarchy: &Hierarchy) -> Option<Self> {
+            let name = format!("eviction-test-groups-{}", std::process::id());
+            let pods = hierarchy.mount.join(name).join("kubepods");
+            let made = fs::create_dir_all(&pods);
+            made.inspect_err(|e| println!("skipped: cgroups can only be made by root ({e})"))
+                .ok()?;
+            Some(Self(pods))
+        }
+
+        fn add(&self, group: &str) {
+            fs::create_dir_all(self.0.join(group)).unwrap();
+        }
+
+        fn remove(&self, group: &str) {
+            remove(&self.0.join(group));
         }
     }
 
-    fn observe(
-        &mut self,
-        reading: Reading,
-        uses: &DiskUses,
-        known: Option<&Arc<KnownPod>>,
-    ) -> ObservedPod {
-        let count = reading.processes || reading.most_processes.is_some();
-        let processes = count.then(|| kill::count(&self.group).ok()).flatten();
-        let processes = processes.map(|found| found as u64);
-        let mut pod = known.map_or_else(
-            || Arc::new(Pod::new(Uid::new(self.uid.as_str()), "", self.group.name())),
-            |known| Arc::clone(&known.pod),
-        );
-        let protection = self.protection(known, reading.most_processes, processes);
-        if protection.is_some() {
-            Arc::make_mut(&mut pod).protection = protection;
-        }
-        ObservedPod {
-            pod,
-            stats: self.stats(reading, processes, uses, known),
+    impl Drop for Pods {
+        fn drop(&mut self) {
+            if let Some(own) = self.0.parent() {
+                remove(own);
+            }
         }
     }
 
-    fn protection(
-        &self,
-        known: Option<&Arc<KnownPod>>,
-        most: Option<u64>,
-        processes: Option<u64>,
-    ) -> Option<Protection> {
-        if self.is_ours {
-            return Some(Protection::OwnPod);
+    fn remove(group: &Path) {
+        for child in fs::read_dir(group).unwrap().flatten() {
+            if child.file_type().unwrap().is_dir() {
+                remove(&child.path());
+            }
         }
-        if known.is_none() {
-            return Some(Protection::Unmapped);
-        }
-        let (most, found) = most.zip(processes)?;
-        (found > most)
-            .then(|| Protection::Configured(format!("--max-processes {most}: it has {found}")))
+        fs::remove_dir(group).unwrap();
     }
 
-    /// A cgroup that has just been removed has nothing to give back: it must not rank first as a pod without stats would.
-    fn stats(
-        &mut self,
-        reading: Reading,
-        processes: Option<u64>,
-        uses: &DiskUses,
-        known: Option<&Arc<KnownPod>>,
-    ) -> Option<PodStats> {
-        let memory_of_all = memory(self.memory.as_ref()?);
-        let disk = self.held.on(reading.devices, &self.group, &self.uid, uses);
-        let containers = self.containers.iter().filter_map(|(id, reader)| {
-            Some(ContainerStats {
-                name: known?.containers.get(id)?.clone(),
-                memory: Some(memory(reader)),
-                ..ContainerStats::default()
-            })
-        });
-        // Nobody knows which container it was that wrote to a volume: one without a name stands for the pod.
-        let pod = (!disk.is_empty()).then(|| as_container(String::new(), &disk));
-        Some(PodStats {
-            memory: Some(memory_of_all),
-            process_count: processes,
-            containers: containers.chain(pod).collect(),
-            disk,
-            ..PodStats::default()
-        })
+    fn listed(uids: &[&str], ended: &str) -> Arc<Listed> {
+        let mut listed = Listed::default();
+        for uid in uids {
+            let phase = if *uid == ended { "Failed" } else { "Running" };
+            let pod = json!({
+                "metadata": {"name": format!("pod-{uid}"), "uid": uid}, "status": {"phase": phase},
+            });
+            listed.put(&serde_json::from_value(pod).unwrap());
+        }
+        Arc::new(listed)
     }
-}
 
-fn memory(reader: &GroupMemoryReader) -> MemoryStats {
-    let read = reader.read().ok();
-    MemoryStats {
-        time: Some(clock::now()),
-        available: None,
-        usage: read.map(|memory| memory.usage),
-        working_set: Some(read.map_or(0, |memory| memory.working_set())),
+    #[test]
+    fn pods_that_take_the_place_of_others_are_seen_at_once() {
+        let hierarchy = Hierarchy::detect().unwrap();
+        let Some(pods) = Pods::make(&hierarchy) else {
+            return;
+        };
+        for group in ["podu1", "burstable/podu2", "besteffort"] {
+            pods.add(group);
+        }
+        let (told, heard) = watch::channel(listed(&["u1", "u2", "u4", "u5", "u6"], "u6"));
+        let root = CgroupDir::open(&pods.0).unwrap();
+        let mut groups = PodGroups::new(root, hierarchy, heard);
+        let (reading, uses) = (Reading::default(), DiskUses::default());
+        let mut seen = || {
+            let all = groups.observe(reading, &uses).into_iter();
+            let mut names: Vec<String> = all.map(|o| o.pod.name.clone()).collect();
+            names.sort_unstable();
+            names
+        };
+        assert_eq!(seen(), ["pod-u1", "pod-u2"]);
+        // Unknown to the API, so told by its cgroup.
+        pods.add("besteffort/podu3");
+        assert_eq!(seen(), ["pod-u1", "pod-u2", "podu3"]);
+        pods.remove("burstable/podu2");
+        pods.add("burstable/podu4");
+        assert_eq!(seen(), ["pod-u1", "pod-u4", "podu3"]);
+        // As many as before, in a class that was made anew.
+        pods.remove("besteffort");
+        pods.add("besteffort/podu5");
+        assert_eq!(seen(), ["pod-u1", "pod-u4", "pod-u5"]);
+        // One that has ended is nobody's candidate, also when another one takes its place.
+        pods.add("podu6");
+        assert_eq!(seen(), ["pod-u1", "pod-u4", "pod-u5"]);
+        pods.remove("podu6");
+        pods.add("podu7");
+        assert_eq!(seen(), ["pod-u1", "pod-u4", "pod-u5", "podu7"]);
+        drop(told);
     }
 }

@@ -7,6 +7,7 @@ mod follow;
 mod groups;
 mod identity;
 mod known;
+mod member;
 mod names;
 mod owner;
 mod record;

@@ -11,6 +11,7 @@ mod node;
 mod others;
 mod pods;
 mod rights;
+mod simulated;
 mod wrong_input;
 
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     cases.extend(crash::cases());
     cases.extend(others::cases());
     cases.extend(disk::cases());
+    cases.extend(simulated::cases());
     cases.extend(rights::cases());
     cases.extend(daemon_set::cases());
     let ended = suite::main(cases);

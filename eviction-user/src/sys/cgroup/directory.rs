@@ -135,7 +135,7 @@ impl CgroupDir {
 
     /// The child cgroups that exist now, in the order of their names (readdir's own order is a hash).
     pub fn children(&self) -> Vec<Self> {
-        if self.has_no_child() {
+        if self.child_count() == Some(0) {
             return Vec::new();
         }
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
@@ -153,10 +153,10 @@ impl CgroupDir {
         names.iter().filter_map(|name| self.child(name)).collect()
     }
 
-    /// kernfs counts a directory's children in its links (`kernfs_refresh_inode()`: subdirs + 2; the same since 3.14): most
-    /// cgroups have none, and need not be listed to say so.
-    fn has_no_child(&self) -> bool {
-        fstat(&*self.fd).is_ok_and(|found| found.st_nlink == 2)
+    /// How many child cgroups there are now. kernfs counts them in a directory's links (`kernfs_refresh_inode()`: subdirs + 2; the
+    /// same since 3.14), so nothing has to be listed, which takes its time: each has dozens of files.
+    pub fn child_count(&self) -> Option<u64> {
+        fstat(&*self.fd).ok()?.st_nlink.checked_sub(2)
     }
 
     /// Appends the pids of this cgroup alone, without its descendants.

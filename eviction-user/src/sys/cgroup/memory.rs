@@ -35,25 +35,19 @@ impl GroupMemory {
     }
 }
 
-/// Reads one cgroup's memory through descriptors that stay open.
+/// Reads what one cgroup uses of memory through descriptors that stay open.
 #[derive(Debug)]
-pub struct GroupMemoryReader {
+pub struct GroupUseReader {
     usage: Reader,
     stat: Reader,
-    limit: Reader,
     version: Version,
 }
 
-impl GroupMemoryReader {
+impl GroupUseReader {
     pub fn open(group: &CgroupDir, version: Version) -> Result<Self, ReadError> {
-        let limit = match version {
-            Version::V1 => "memory.limit_in_bytes",
-            Version::V2 => "memory.max",
-        };
         Ok(Self {
             usage: group.reader(usage_file(version))?,
             stat: group.reader("memory.stat")?,
-            limit: group.reader(limit)?,
             version,
         })
     }
@@ -63,19 +57,53 @@ impl GroupMemoryReader {
         self.usage.read("expected one number", parse::single)
     }
 
+    /// Without a limit.
     pub fn read(&self) -> Result<GroupMemory, ReadError> {
         let usage = self.usage()?;
         let pages = self.stat.read("has no line for file pages", |content| {
             FilePages::parse(content, self.version)
         })?;
-        let limit = self
-            .limit
-            .read("expected one number or max", parse::single)?;
         Ok(GroupMemory {
             usage,
             inactive_file: pages.inactive,
             reclaimable_cache: pages.reclaimable(),
+            limit: None,
+        })
+    }
+}
+
+/// The same with the limit.
+#[derive(Debug)]
+pub struct GroupMemoryReader {
+    used: GroupUseReader,
+    limit: Reader,
+}
+
+impl GroupMemoryReader {
+    pub fn open(group: &CgroupDir, version: Version) -> Result<Self, ReadError> {
+        let limit = match version {
+            Version::V1 => "memory.limit_in_bytes",
+            Version::V2 => "memory.max",
+        };
+        Ok(Self {
+            used: GroupUseReader::open(group, version)?,
+            limit: group.reader(limit)?,
+        })
+    }
+
+    /// The usage alone: one short file.
+    pub fn usage(&self) -> Result<u64, ReadError> {
+        self.used.usage()
+    }
+
+    pub fn read(&self) -> Result<GroupMemory, ReadError> {
+        let used = self.used.read()?;
+        let limit = self
+            .limit
+            .read("expected one number or max", parse::single)?;
+        Ok(GroupMemory {
             limit: Some(limit).filter(|&l| l <= NO_LIMIT),
+            ..used
         })
     }
 }

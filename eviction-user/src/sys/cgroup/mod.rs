@@ -17,7 +17,8 @@ pub use file_pages::FilePages;
 pub use hierarchy::{Hierarchy, Version};
 pub use index::{CgroupIndex, Change};
 pub use memory::{
-    GroupMemory, GroupMemoryReader, PAGE_SIZE, oom_kills, protected_memory, usage_file,
+    GroupMemory, GroupMemoryReader, GroupUseReader, PAGE_SIZE, oom_kills, protected_memory,
+    usage_file,
 };
 pub use names::{CgroupNames, ChangeFeed};
 pub use oom::{NODE, node_oom_kills, oom_counts};
