@@ -90,6 +90,9 @@ fn in_guest(
         .map(|name| (programs.join(name), format!("/bin/{name}")))
         .to_vec();
     guest.disks = vec![disk, swap];
+    // The watched cgroup's limit, as much beside it, and the programs, which lie in memory, too: 1 GiB was too little once in some
+    // 700 crossings.
+    guest.memory_mib = 1536;
     guest.timeout = Duration::from_secs(120) + PATIENCE_PER_CROSSING * soak.crossings;
     let finished = vm::run(workspace, &guest, &mut |line| match line {
         Line::Output(text) | Line::Notice(text) => console::say(&format!("  {text}")),

@@ -3,9 +3,11 @@
 use super::PodCgroup;
 use super::known::Listed;
 use super::member::Member;
+use super::unmapped::Unmapped;
 use crate::host::{DiskUses, Reading, Untouchable, Workloads};
 use crate::model::{ObservedPod, Uid};
 use crate::sys::cgroup::{CgroupDir, Hierarchy};
+use crate::sys::clock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -18,6 +20,7 @@ pub struct PodGroups {
     /// The cgroups that pods are directly below, with how many cgroups each had when it was listed.
     levels: Vec<(CgroupDir, u64)>,
     members: BTreeMap<u64, Member>,
+    unmapped: Unmapped,
 }
 
 impl PodGroups {
@@ -33,6 +36,24 @@ impl PodGroups {
             listed,
             levels: Vec::new(),
             members: BTreeMap::new(),
+            unmapped: Unmapped::default(),
+        }
+    }
+
+    /// Tells of those that the API does not tell of, once it has told of any.
+    fn tell_unmapped(&mut self) {
+        let listed = Arc::clone(&self.listed.borrow());
+        if !listed.is_complete {
+            return;
+        }
+        let uids = self.members.values().map(|member| &member.uid);
+        let unknown = uids.filter(|uid| listed.get(uid.as_str()).is_none());
+        let unknown = unknown.cloned().collect();
+        for uid in self.unmapped.note(unknown, clock::now()) {
+            tracing::warn!(
+                %uid,
+                "the cgroup of a pod that the API server does not tell of on this node: it is never evicted; is --node-name right, and is no other kubelet's pod left here?"
+            );
         }
     }
 
@@ -112,13 +133,17 @@ fn uid(group: &CgroupDir) -> Option<String> {
 
 impl Workloads for PodGroups {
     fn observe(&mut self, reading: Reading, uses: &DiskUses) -> Vec<ObservedPod> {
-        if self.have_as_many()
-            && let Some(observed) = self.observe_all(reading, uses, true)
-        {
-            return observed;
-        }
-        self.refresh();
-        self.observe_all(reading, uses, false).unwrap_or_default()
+        let as_before = if self.have_as_many() {
+            self.observe_all(reading, uses, true)
+        } else {
+            None
+        };
+        let observed = as_before.unwrap_or_else(|| {
+            self.refresh();
+            self.observe_all(reading, uses, false).unwrap_or_default()
+        });
+        self.tell_unmapped();
+        observed
     }
 }
 

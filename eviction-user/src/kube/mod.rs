@@ -14,6 +14,7 @@ mod record;
 mod reports;
 mod rights;
 mod root;
+mod unmapped;
 
 pub use cluster::{AfterEviction, Cluster, ClusterConfig, ClusterError, NodeEvents, NotListed};
 pub use disk::PodPlaces;

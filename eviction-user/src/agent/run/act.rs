@@ -2,7 +2,7 @@
 
 use super::removals::{Removing, Stage};
 use super::{Agent, later};
-use crate::model::{Action, Eviction, Timestamp};
+use crate::model::{Action, Eviction, ObservedPod, Protection, Timestamp};
 use crate::policy::Input;
 use crate::policy::cycle::LayoutUnknown;
 use crate::ports::{Entry, Executor, Inventory, Journal, PressureSource, Wake};
@@ -15,6 +15,9 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
     pub(super) fn cycle(&mut self, wake: Wake, looked: Timestamp) {
         let growth = self.source.growth();
         let snapshot = self.inventory.snapshot(&growth);
+        let is_unmapped = |found: &&ObservedPod| found.pod.protection == Some(Protection::Unmapped);
+        let unmapped = snapshot.pods.iter().filter(is_unmapped).count();
+        self.vitals.found(snapshot.pods.len(), unmapped);
         let now = clock::now();
         for uid in std::mem::take(&mut self.pretended) {
             self.carry_out(now, wake, looked, Input::Evicted { uid });

@@ -41,10 +41,28 @@ impl Collector for FromVitals {
             let signal = signal.name();
             ConstGauge::new(amount).encode(left.encode_family(&Line { signal })?)?;
         }
-        let help = "Victims on their way out.";
-        let leaving = i64::try_from(vitals.leaving()).unwrap_or(i64::MAX);
-        let gauge = encoder.encode_descriptor("victims_leaving", help, None, MetricType::Gauge)?;
-        ConstGauge::new(leaving).encode(gauge)?;
+        let counts = [
+            (
+                "victims_leaving",
+                "Victims on their way out.",
+                vitals.leaving(),
+            ),
+            (
+                "workloads",
+                "Workloads that were found for the last decision: pods, or child cgroups.",
+                vitals.workloads(),
+            ),
+            (
+                "workloads_unmapped",
+                "Those of them that belong to no pod that the API has told of, and are never evicted.",
+                vitals.unmapped(),
+            ),
+        ];
+        for (name, help, count) in counts {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            let gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            ConstGauge::new(count).encode(gauge)?;
+        }
         let counts = [
             (
                 "looks",

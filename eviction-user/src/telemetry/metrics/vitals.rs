@@ -23,6 +23,8 @@ pub struct Vitals {
     blind: AtomicBool,
     left: [AtomicI64; Signal::ALL.len()],
     leaving: AtomicUsize,
+    workloads: AtomicUsize,
+    unmapped: AtomicUsize,
     looks: AtomicU64,
     looks_failed: AtomicU64,
     heard: [Heard; PAIRS],
@@ -56,6 +58,8 @@ impl Vitals {
             blind: AtomicBool::new(false),
             left: [const { AtomicI64::new(NO_LINE) }; Signal::ALL.len()],
             leaving: AtomicUsize::new(0),
+            workloads: AtomicUsize::new(0),
+            unmapped: AtomicUsize::new(0),
             looks: AtomicU64::new(0),
             looks_failed: AtomicU64::new(0),
             heard: [const {
@@ -76,6 +80,12 @@ impl Vitals {
         self.blind.store(turned.blind, Relaxed);
         self.last_turn.store(now.as_nanos(), Relaxed);
         self.due.store(after(now, turned.wait), Relaxed);
+    }
+
+    /// Found for a decision; `unmapped` of them belong to no pod that is known.
+    pub fn found(&self, workloads: usize, unmapped: usize) {
+        self.workloads.store(workloads, Relaxed);
+        self.unmapped.store(unmapped, Relaxed);
     }
 
     pub fn looked(&self) {
@@ -120,6 +130,14 @@ impl Vitals {
 
     pub fn leaving(&self) -> usize {
         self.leaving.load(Relaxed)
+    }
+
+    pub fn workloads(&self) -> usize {
+        self.workloads.load(Relaxed)
+    }
+
+    pub fn unmapped(&self) -> usize {
+        self.unmapped.load(Relaxed)
     }
 
     pub fn looks(&self) -> u64 {
