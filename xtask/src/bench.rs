@@ -1,4 +1,4 @@
-//! `cargo xtask bench cluster`: eviction against the kubelet, on a real node of this machine. The suite's own program carries it
+//! `cargo xtask bench cluster` and `pairing`: eviction against the kubelet, and beside it, on a real node of this machine. The suite's own program carries it
 //! out: it is the one that knows the node.
 
 use std::process::ExitCode;
@@ -10,16 +10,16 @@ use crate::process::cargo;
 use crate::setup::{self, Scope};
 use crate::workspace::Workspace;
 
-pub fn cluster(workspace: &Workspace, runs: u32, output: &str) -> Result<ExitCode> {
+/// `what`: the flag that says which of the two, and how often.
+pub fn cluster(workspace: &Workspace, what: &str, output: &str) -> Result<ExitCode> {
     setup::ensure(workspace, Scope::Build)?;
     let programs = build::all_programs(workspace)?;
-    let runs = format!("--runs={runs}");
     let output = format!("--output={output}");
     let ended = cargo()
         .current_dir(workspace.root())
         .env("EVICTION_PROGRAMS", programs)
         .args(["test", "--quiet", "--package", "eviction-tests"])
-        .args(["--test", "cluster", "--", "bench", &runs, &output])
+        .args(["--test", "cluster", "--", "bench", what, &output])
         .status()
         .context("cannot start cargo")?;
     Ok(if ended.success() {

@@ -79,6 +79,16 @@ pub(crate) enum BenchCommand {
         #[arg(long, value_enum, default_value = "text")]
         output: Output,
     },
+    /// One hog after the other beside a kubelet that evicts, too, at three distances of its line from ours: how often a second pod
+    /// goes
+    Pairing {
+        /// Hogs at each distance
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+        hogs: u32,
+        /// For people, or one JSON object as the last line
+        #[arg(long, value_enum, default_value = "text")]
+        output: Output,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -37,7 +37,10 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Demo { output } => return demo::run(&workspace, output.name()),
         Command::Soak(args) => return soak::run(&workspace, &args.into()),
         Command::Bench(BenchCommand::Cluster { runs, output }) => {
-            return bench::cluster(&workspace, runs, output.name());
+            return bench::cluster(&workspace, &format!("--runs={runs}"), output.name());
+        }
+        Command::Bench(BenchCommand::Pairing { hogs, output }) => {
+            return bench::cluster(&workspace, &format!("--pairing={hogs}"), output.name());
         }
         Command::Cluster(command) => return node::run(&workspace, command),
         Command::Vm(args) => return guest::run(&workspace, args),

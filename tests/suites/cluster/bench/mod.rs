@@ -1,6 +1,7 @@
 //! `cargo xtask bench cluster`: one hog on one node, past one line, evicted by the kubelet as it polls, by the kubelet with its
 //! memcg notifier, and by the chart's pod beside it; in turns, so that what drifts hits all alike.
 
+mod pairing;
 mod round;
 mod told;
 
@@ -11,6 +12,7 @@ use eviction_user::sys::node_memory::NodeMemoryReader;
 use serde::Serialize;
 
 use crate::node::Node;
+use pairing::Paired;
 use round::Round;
 
 const NAME: &str = "evbench";
@@ -27,6 +29,9 @@ pub(crate) struct Bench {
     /// Runs of each mode.
     #[arg(long, default_value_t = 5)]
     runs: u32,
+    /// Instead: so many hogs one after the other, beside a kubelet that evicts, too.
+    #[arg(long, value_name = "HOGS", conflicts_with = "runs")]
+    pairing: Option<u32>,
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
 }
@@ -64,6 +69,15 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     enough_memory()?;
     let pods = LINE_MIB + BEFORE_MIB;
     let node = Node::up(NAME, pods, None)?;
+    if let Some(hogs) = bench.pairing {
+        let paired = Paired::all(&node, hogs);
+        node.cluster.down()?;
+        match bench.output {
+            Output::Text => pairing::table(&paired?),
+            Output::Json => pairing::json(&paired?),
+        }
+        return Ok(());
+    }
     let runs = in_turns(&node, bench);
     node.cluster.down()?;
     let runs = runs?;

@@ -43,19 +43,7 @@ pub(crate) struct Round {
 impl Round {
     pub(super) fn run(node: &Node, mode: Mode, name: &str) -> Result<Self> {
         let line = if mode.is_kubelet() { LINE_MIB } else { 50 };
-        node.cluster.reconfigure_kubelet(
-            &node.parts,
-            &[
-                (
-                    "evictionHard",
-                    json!({"memory.available": format!("{line}Mi"), "nodefs.available": "1%", "imagefs.available": "1%"}),
-                ),
-                (
-                    "kernelMemcgNotification",
-                    json!(mode == Mode::KubeletMemcg),
-                ),
-            ],
-        )?;
+        set_kubelet(node, line, mode == Mode::KubeletMemcg)?;
         let sibling = Wish {
             request: Some("128Mi"),
             ..Wish::holding("sibling", 100)
@@ -79,6 +67,20 @@ impl Round {
         node.clean()?;
         round
     }
+}
+
+/// Starts it again with that line, in MiB.
+pub(super) fn set_kubelet(node: &Node, line: u64, notifier: bool) -> Result<()> {
+    let hard = json!({
+        "memory.available": format!("{line}Mi"),
+        "nodefs.available": "1%",
+        "imagefs.available": "1%",
+    });
+    let keys = [
+        ("evictionHard", hard),
+        ("kernelMemcgNotification", json!(notifier)),
+    ];
+    node.cluster.reconfigure_kubelet(&node.parts, &keys)
 }
 
 fn hog(node: &Node, mode: Mode, name: &str) -> Result<Round> {
