@@ -7,7 +7,7 @@ use super::format::Format;
 use super::fs_paths::{self, FsPaths};
 use super::host::{HostConfig, HostError, HostFlags, Place, relevant};
 use super::warning::{Warning, WarningKind};
-use crate::model::Threshold;
+use crate::model::{Signal, Threshold};
 use crate::policy::thresholds::parse::Source;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -62,13 +62,15 @@ fn thresholds(
     for threshold in effective.parse(effective.enforces_pods())? {
         let is_of_a_disk = fs_paths::flag(threshold.signal).is_some();
         if threshold.is_hard() && !is_of_a_disk {
+            // The other memory signal has its line from this one.
+            let is_memory = threshold.signal == Signal::MemoryAvailable;
+            let shared = kubelets_own(effective, &threshold, WarningKind::SharedWithTheKubelet);
+            left.extend(shared.ok().filter(|_| is_memory));
             kept.push(threshold);
             continue;
         }
-        match (
-            kubelets_own(effective, &threshold),
-            paths.missing(threshold.signal),
-        ) {
+        let own = kubelets_own(effective, &threshold, WarningKind::LeftToTheKubelet);
+        match (own, paths.missing(threshold.signal)) {
             (Ok(warning), _) => left.push(warning),
             (Err(place), _) if !threshold.is_hard() => {
                 return Err(HostError::NotForPods(place).into());
@@ -84,14 +86,18 @@ fn thresholds(
 }
 
 /// What is told of a threshold that was not written for us; `Err`: where it was.
-fn kubelets_own(effective: &Effective, threshold: &Threshold) -> Result<Warning, Place> {
+fn kubelets_own(
+    effective: &Effective,
+    threshold: &Threshold,
+    kind: WarningKind,
+) -> Result<Warning, Place> {
     let signal = threshold.signal.name();
     let source = if threshold.is_hard() {
         Source::Hard
     } else {
         Source::Soft
     };
-    let warning = about(effective, source, signal, WarningKind::LeftToTheKubelet);
+    let warning = about(effective, source, signal, kind);
     let for_a_kubelet = effective.format.is_some_and(Format::is_kubelets);
     if warning.origin.is_default() || (for_a_kubelet && !warning.origin.is_flag()) {
         return Ok(warning);
@@ -103,7 +109,6 @@ fn kubelets_own(effective: &Effective, threshold: &Threshold) -> Result<Warning,
 mod tests {
     use super::*;
     use crate::config::EvictionFlags;
-    use crate::model::Signal;
 
     fn flags(hard: Option<&str>) -> HostFlags {
         HostFlags {
@@ -129,8 +134,11 @@ mod tests {
             [Signal::MemoryAvailable, Signal::AllocatableMemoryAvailable]
         );
         let left: Vec<_> = config.warnings.iter().map(ToString::to_string).collect();
-        assert_eq!(left.len(), 4, "{left:?}");
-        assert!(left[0].contains("left to the kubelet"), "{left:?}");
+        let with = |said: &str| left.iter().filter(|text| text.contains(said)).count();
+        assert_eq!(with("left to the kubelet"), 4, "{left:?}");
+        // Memory's line is the kubelet's default, too.
+        assert_eq!(with("may take two pods"), 1, "{left:?}");
+        assert_eq!(left.len(), 5);
     }
 
     #[test]

@@ -72,6 +72,10 @@ pub enum WarningKind {
         "left to the kubelet: eviction acts on hard thresholds of memory and PIDs here, and of disks only where it has one of its own"
     )]
     LeftToTheKubelet,
+    #[error(
+        "the kubelet acts on this line, too, and two evictors at one line may take two pods: give one by --eviction-hard that is 100Mi above the kubelet's"
+    )]
+    SharedWithTheKubelet,
     #[error("needs {0}, a path on the file system to watch: ignored")]
     NeedsPath(&'static str),
 }

@@ -77,7 +77,10 @@ fn defaults() -> Result<()> {
         "IPC_LOCK",
     ];
     ensure!(added == &json!(allowed), "other capabilities: {added}");
-    ensure!(!objects.arguments()?.contains(&"--dry-run"));
+    let arguments = objects.arguments()?;
+    ensure!(!arguments.contains(&"--dry-run"));
+    // 100 MiB above the kubelet's default.
+    ensure!(arguments.contains(&"--eviction-hard=memory.available<200Mi"));
     let variables = container["env"].to_string();
     ensure!(!variables.contains("KUBERNETES_SERVICE"), "{variables}");
     // Where a victim is killed, and what a restart goes on with; nothing else of the node.

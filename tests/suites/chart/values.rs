@@ -41,11 +41,11 @@ fn documented() -> Result<()> {
             "values.yaml: {key} has no comment"
         );
     }
-    described(&values, &schema, "")
+    described(&values, &schema, &schema, "")
 }
 
 /// Each value, and each value in it, stands in the schema with a description.
-fn described(values: &Value, schema: &Value, place: &str) -> Result<()> {
+fn described(values: &Value, schema: &Value, whole: &Value, place: &str) -> Result<()> {
     let Some(values) = values.as_object() else {
         return Ok(());
     };
@@ -58,7 +58,13 @@ fn described(values: &Value, schema: &Value, place: &str) -> Result<()> {
             known["description"].is_string(),
             "values.schema.json does not describe {place}"
         );
-        described(value, known, &place)?;
+        let definition = known["$ref"]
+            .as_str()
+            .and_then(|path| path.strip_prefix('#'));
+        let known = definition
+            .and_then(|path| whole.pointer(path))
+            .unwrap_or(known);
+        described(value, known, whole, &place)?;
     }
     Ok(())
 }
@@ -78,7 +84,7 @@ fn version() -> Result<()> {
 fn notes() -> Result<()> {
     let chart = chart()?;
     for (given, said) in [
-        (&[][..], "memory.available<100Mi"),
+        (&[][..], "memory.available<200Mi"),
         (&["--set", "dryRun=true"], "it kills nobody"),
         (
             &["--set", "evictionHard.pid\\.available=10%"],

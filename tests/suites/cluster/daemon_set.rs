@@ -114,7 +114,8 @@ fn here(node: &Node, variant: &str) -> Result<Value> {
     };
     let patch = json!([
         argument(format!("--root={}", root.display())),
-        argument(format!("--eviction-hard={LINE}")),
+        {"op": "test", "path": format!("{container}/args/5"), "value": "--eviction-hard=memory.available<200Mi"},
+        {"op": "replace", "path": format!("{container}/args/5"), "value": format!("--eviction-hard={LINE}")},
         variable("KUBERNETES_SERVICE_HOST", node.cluster.network.address.to_string()),
         variable("KUBERNETES_SERVICE_PORT", "6443".to_owned()),
         {"op": "replace", "path": "/spec/template/spec/volumes/1/hostPath/path", "value": state},
