@@ -6,7 +6,9 @@ use super::recording::{self, RecordingArgs};
 use super::source::{self, BpfArgs, EventsMode, KernelSource, Source, Target};
 use super::{Exit, Failure, guards, place, stop};
 use crate::agent::{self, Agent, Lines, Privileges, Settings};
-use crate::host::{CgroupExecutor, GuardsAsked, HostOwner, NodeInventory, Owner, Scan, Scanner};
+use crate::host::{
+    CgroupExecutor, GuardsAsked, HostOwner, NodeInventory, Owner, Scan, Scanner, Share,
+};
 use crate::kube::{Cluster, NodeEvents};
 use crate::model::Action;
 use crate::policy::{Engine, EngineConfig};
@@ -226,7 +228,8 @@ fn background_scan(
     };
     // Which pods there are is not known yet, so nothing kept could be taken up again.
     let state = state.filter(|_| cluster.is_none());
-    Scanner::start(targets, state.map(|folder| folder.join("scan.cbor")))
+    let share = cluster.map_or(Share::Tenth, |_| Share::TwentyFifth);
+    Scanner::start(targets, share, state.map(|folder| folder.join("scan.cbor")))
         .map(Scan::Background)
         .map_err(|e| Failure::runtime(&e))
 }

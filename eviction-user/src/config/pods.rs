@@ -20,7 +20,12 @@ impl HostConfig {
         }
         let effective = Effective::load(given.config.as_deref(), &given.eviction)?;
         let (thresholds, left) = thresholds(&effective, &given.paths)?;
-        if let Some(flag) = given.paths.idle(&thresholds) {
+        // The kubelet's directory is where volumes lie, whichever disk has a line.
+        let has_disk = thresholds
+            .iter()
+            .any(|t| fs_paths::flag(t.signal).is_some());
+        let is_idle = |flag: &&str| !(has_disk && *flag == "--nodefs");
+        if let Some(flag) = given.paths.idle(&thresholds).filter(is_idle) {
             return Err(HostError::IdlePath { flag }.into());
         }
         let interval = effective.monitoring_interval.value.as_nanos();

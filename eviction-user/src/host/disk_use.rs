@@ -166,6 +166,7 @@ fn grown(
 
 #[cfg(test)]
 mod tests {
+    use super::super::scan::Share;
     use super::*;
 
     const DISK: u64 = 8;
@@ -298,7 +299,8 @@ mod tests {
     fn a_round_goes_by_the_counters_of_the_moment_in_which_it_begins() {
         let dir = tempfile::tempdir().unwrap();
         let targets = vec![target("web", dir.path().to_str().unwrap())];
-        let scanner = Scanner::start(Box::new(move || targets.clone()), None).unwrap();
+        let scanner =
+            Scanner::start(Box::new(move || targets.clone()), Share::Tenth, None).unwrap();
         let mut uses = DiskUses::new(Some(scanner));
         // Nobody knows yet what was counted before.
         assert!(uses.wants_round() && uses.at_round.is_empty());

@@ -31,5 +31,5 @@ pub use notices::Notices;
 pub use own::Untouchable;
 pub use owner::{HostOwner, Owner};
 pub use reclaim::ReclaimCommand;
-pub use scan::{ScanResult, ScanTarget, Scanner, Targets};
+pub use scan::{ScanResult, ScanTarget, Scanner, Share, Targets};
 pub use workload::{WorkloadSpec, WorkloadSpecError};

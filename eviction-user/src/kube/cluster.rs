@@ -71,6 +71,7 @@ pub struct Cluster {
     reports: mpsc::UnboundedSender<Report>,
     /// Pods that an earlier process has begun to evict: uid and name.
     left: BTreeMap<String, String>,
+    after: AfterEviction,
     thread: JoinHandle<()>,
 }
 
@@ -111,6 +112,7 @@ impl Cluster {
             listed,
             reports,
             left,
+            after: config.after,
             thread,
         })
     }
@@ -144,7 +146,7 @@ impl Cluster {
     pub fn owner(&self, root: CgroupDir, places: PodPlaces) -> PodOwner {
         let (listed, reports) = (self.listed.clone(), self.reports.clone());
         let left = self.left.keys().cloned().collect();
-        PodOwner::new(root, listed, reports, left, places)
+        PodOwner::new(root, listed, reports, left, places, self.after)
     }
 
     /// What is known of the pods, whenever it is asked; `Err`: nothing yet.

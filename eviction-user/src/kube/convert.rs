@@ -2,7 +2,7 @@
 
 use crate::model::{
     Container, EmptyDir, Medium, Pod, Quantity, ResourceList, Resources, Toleration, Uid, Volume,
-    VolumeSource,
+    VolumeSource, annotation,
 };
 use k8s_openapi::api::core::v1 as api;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
@@ -20,6 +20,11 @@ pub(super) fn pod(from: &api::Pod) -> Pod {
     pod.generation = meta.generation.unwrap_or_default();
     pod.labels = meta.labels.clone().unwrap_or_default();
     pod.annotations = meta.annotations.clone().unwrap_or_default();
+    // A pod must not talk itself out of being a victim: the kubelet, too, writes another value over it in a pod of the API's, unless
+    // that stands for a static pod (`pkg/kubelet/config/apiserver.go`, `SetDefaults` of the source).
+    if !pod.annotations.contains_key(annotation::CONFIG_MIRROR) {
+        pod.annotations.remove(annotation::CONFIG_SOURCE);
+    }
     pod.status_qos_class = from.status.as_ref().and_then(|s| s.qos_class.clone());
     if let Some(spec) = &from.spec {
         pod.priority = spec.priority;
@@ -177,6 +182,20 @@ mod tests {
                 VolumeSource::Other,
             ]
         );
+    }
+
+    #[test]
+    fn only_who_stands_for_a_static_pod_is_taken_for_one() {
+        let source = |annotations| {
+            let given = json!({"metadata": {"annotations": annotations}});
+            let pod = pod(&serde_json::from_value(given).unwrap());
+            pod.annotations.get(annotation::CONFIG_SOURCE).cloned()
+        };
+        let claimed = json!({"kubernetes.io/config.source": "file"});
+        assert_eq!(source(claimed), None);
+        let mirror =
+            json!({"kubernetes.io/config.source": "file", "kubernetes.io/config.mirror": "x"});
+        assert_eq!(source(mirror).as_deref(), Some("file"));
     }
 
     #[test]

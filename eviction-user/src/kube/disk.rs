@@ -1,5 +1,6 @@
 //! Where a pod's files lie on its node: its volumes, its logs and the writable layers of its containers.
 
+use super::identity::is_uid;
 use super::known::Listed;
 use crate::host::{ScanTarget, Targets};
 use crate::sys::mount::Mount;
@@ -28,8 +29,9 @@ impl PodPlaces {
     /// Has the pod volumes that end with it?
     pub(super) fn has_volumes(&self, uid: &str) -> bool {
         // Where the kubelet's directory is not to be seen nothing is known, and nothing waited for.
-        std::fs::read_dir(self.pod(uid).join(VOLUMES))
-            .is_ok_and(|mut volumes| volumes.next().is_some())
+        is_uid(uid)
+            && std::fs::read_dir(self.pod(uid).join(VOLUMES))
+                .is_ok_and(|mut volumes| volumes.next().is_some())
     }
 }
 
@@ -61,7 +63,10 @@ fn of_all(
     layers: &BTreeMap<String, PathBuf>,
 ) -> Vec<ScanTarget> {
     let mut targets = Vec::new();
-    let running = listed.pods.iter().filter(|(_, known)| !known.has_ended);
+    let running = listed
+        .pods
+        .iter()
+        .filter(|(uid, known)| is_uid(uid) && !known.has_ended);
     for (uid, known) in running {
         let pod = &known.pod;
         let logs = format!("{}_{}_{uid}", pod.namespace, pod.name);
@@ -109,6 +114,18 @@ mod tests {
             pod("web-0", "u1", json!({}), "Running"),
             pod("dns-node1", "u2", hash, "Running"),
             pod("gone", "u3", json!({}), "Failed"),
+            pod(
+                "evil",
+                "u4",
+                json!({"kubernetes.io/config.hash": "../..", "kubernetes.io/config.mirror": "x"}),
+                "Running",
+            ),
+            pod(
+                "worse",
+                "u5",
+                json!({"kubernetes.io/config.hash": "..", "kubernetes.io/config.mirror": "x"}),
+                "Running",
+            ),
         ] {
             let known = KnownPod::of(&pod);
             listed

@@ -76,7 +76,14 @@ impl PodGroups {
     /// `at_root`: what is no pod here is a class of service, and the others are below.
     fn list(&mut self, level: CgroupDir, before: &mut BTreeMap<u64, Member>, at_root: bool) {
         let children = level.children();
-        self.levels.push((level, children.len() as u64));
+        // What is neither a pod nor a class is not watched: when it goes, nobody would notice who comes in its place.
+        let is_pod = |group: &CgroupDir| uid(group).is_some();
+        let count = if at_root || children.iter().all(is_pod) {
+            children.len() as u64
+        } else {
+            u64::MAX
+        };
+        self.levels.push((level, count));
         for group in children {
             match uid(&group) {
                 Some(uid) => {

@@ -110,9 +110,10 @@ fn cgroupfs_pod(above: &[&str], level: &str) -> Option<(String, QosClass)> {
     Some((uid.to_owned(), qos))
 }
 
-/// UUIDs, hashes of manifests, and whatever a manifest of a static pod has as its `uid`.
-fn is_uid(uid: &str) -> bool {
+/// UUIDs, hashes of manifests, and whatever a manifest of a static pod has as its `uid`. Never a way out of a directory.
+pub(super) fn is_uid(uid: &str) -> bool {
     !uid.is_empty()
+        && !uid.bytes().all(|byte| byte == b'.')
         && uid
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.')

@@ -84,8 +84,13 @@ pub(super) struct Listed {
 impl Listed {
     pub(super) fn put(&mut self, pod: &api::Pod) {
         let known = KnownPod::of(pod);
-        self.pods
-            .insert(known.cgroup_uid().to_owned(), Arc::new(known));
+        let key = known.cgroup_uid();
+        // Whoever writes another pod's uid into the annotation of a static pod's hash does not become that pod.
+        let is_taken =
+            |there: &Arc<KnownPod>| there.pod.uid.as_str() == key && there.pod.uid != known.pod.uid;
+        if !self.get(key).is_some_and(is_taken) {
+            self.pods.insert(key.to_owned(), Arc::new(known));
+        }
     }
 
     pub(super) fn remove(&mut self, pod: &api::Pod) {
@@ -175,6 +180,19 @@ mod tests {
             "u",
             "the API's own pods keep their uid"
         );
+    }
+
+    #[test]
+    fn nobody_takes_anothers_place_by_an_annotation() {
+        let mut listed = Listed::default();
+        listed.put(&api(json!({"metadata": {"uid": "victim"}})));
+        let thief = api(json!({"metadata": {"uid": "thief", "annotations": {
+            "kubernetes.io/config.hash": "victim", "kubernetes.io/config.mirror": "x",
+        }}}));
+        listed.put(&thief);
+        assert_eq!(listed.get("victim").unwrap().pod.uid.as_str(), "victim");
+        listed.remove(&thief);
+        assert!(listed.get("victim").is_some());
     }
 
     #[test]

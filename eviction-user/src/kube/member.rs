@@ -94,13 +94,15 @@ impl Member {
 
     /// If none has gone and there are as many as before, they are the same: listing them would take longer.
     fn follow_children(&mut self) {
-        let are_there = |child: &Child| !is_gone(&child.group, child.memory.as_ref());
+        let are_there =
+            |child: &Child| child.memory.is_some() && !is_gone(&child.group, child.memory.as_ref());
         if self.group.child_count() == Some(self.children.len() as u64)
             && self.children.iter().all(are_there)
         {
             return;
         }
         let known = std::mem::take(&mut self.children).into_iter();
+        let known = known.filter(|child| child.memory.is_some());
         let mut known: BTreeMap<u64, Child> = known.map(|c| (c.group.id(), c)).collect();
         let children = self.group.children().into_iter();
         self.children = children

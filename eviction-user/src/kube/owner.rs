@@ -1,5 +1,6 @@
 //! Pods as victims: found by their cgroups, told to the API, and done with when their kubelet says so.
 
+use super::cluster::AfterEviction;
 use super::disk::PodPlaces;
 use super::identity::places;
 use super::known::Listed;
@@ -19,6 +20,7 @@ pub struct PodOwner {
     /// Those that an earlier process has left a record of.
     begun: BTreeSet<String>,
     places: PodPlaces,
+    after: AfterEviction,
 }
 
 impl PodOwner {
@@ -28,6 +30,7 @@ impl PodOwner {
         reports: mpsc::UnboundedSender<Report>,
         begun: BTreeSet<String>,
         places: PodPlaces,
+        after: AfterEviction,
     ) -> Self {
         Self {
             root,
@@ -35,6 +38,7 @@ impl PodOwner {
             reports,
             begun,
             places,
+            after,
         }
     }
 }
@@ -64,9 +68,10 @@ impl Owner for PodOwner {
 
     /// As for the kubelet: its containers have ended, and its volumes are gone, for they may be what the node is short of.
     fn is_done_with(&self, uid: &Uid) -> bool {
-        let listed = self.listed.borrow();
+        let listed = Arc::clone(&self.listed.borrow());
         let has_ended = match listed.get(uid.as_str()) {
-            Some(pod) => pod.is_torn_down(),
+            // What it held is free only when the object is gone.
+            Some(pod) => self.after == AfterEviction::Keep && pod.is_torn_down(),
             None => listed.is_complete,
         };
         has_ended && !self.places.has_volumes(uid.as_str())
@@ -89,7 +94,11 @@ mod tests {
             kubelet: root.path().join("kubelet"),
             logs: root.path().join("logs"),
         };
-        (PodOwner::new(root, listed, reports, begun, places), inbox)
+        let after = AfterEviction::Keep;
+        (
+            PodOwner::new(root, listed, reports, begun, places, after),
+            inbox,
+        )
     }
 
     fn listed(phase: &str) -> Listed {
@@ -147,6 +156,23 @@ mod tests {
         assert!(!owner.is_done_with(&Uid::new("u1")));
         std::fs::remove_dir(volumes.join("data")).unwrap();
         assert!(owner.is_done_with(&Uid::new("u1")));
+    }
+
+    #[test]
+    fn a_victim_that_is_to_be_deleted_is_done_with_when_it_is() {
+        let root = tempfile::tempdir().unwrap();
+        let complete = Listed {
+            is_complete: true,
+            ..Listed::default()
+        };
+        for (listed, expected) in [(listed("Failed"), false), (complete, true)] {
+            let (owner, _inbox) = owner(root.path(), listed);
+            let owner = PodOwner {
+                after: AfterEviction::Delete,
+                ..owner
+            };
+            assert_eq!(owner.is_done_with(&Uid::new("u1")), expected);
+        }
     }
 
     #[test]

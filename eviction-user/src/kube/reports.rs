@@ -145,13 +145,20 @@ impl Desk {
     async fn write(&self, record: &Record, round: u32) -> Written {
         let patch = Patch::Strategic(record.patch(round));
         let parameters = PatchParams::default();
-        self.insist(record, "the eviction is not on record yet", |pods| {
-            let (patch, parameters) = (&patch, &parameters);
-            async move {
-                let sent = pods.patch_status(&record.name, parameters, patch);
-                sent.await.map(drop)
-            }
-        })
+        // Gone; or its uid is another one, which is immutable (measured with Kubernetes 1.36).
+        let needless = [404, 422];
+        self.insist(
+            record,
+            "the eviction is not on record yet",
+            needless,
+            |pods| {
+                let (patch, parameters) = (&patch, &parameters);
+                async move {
+                    let sent = pods.patch_status(&record.name, parameters, patch);
+                    sent.await.map(drop)
+                }
+            },
+        )
         .await
     }
 
@@ -164,21 +171,30 @@ impl Desk {
             }),
             ..DeleteParams::default()
         };
-        self.insist(record, "the evicted pod is not deleted yet", |pods| {
-            let parameters = &parameters;
-            async move {
-                let sent = pods.delete(&record.name, parameters);
-                sent.await.map(drop)
-            }
-        })
+        // Gone; or its uid is another one.
+        let needless = [404, 409];
+        self.insist(
+            record,
+            "the evicted pod is not deleted yet",
+            needless,
+            |pods| {
+                let parameters = &parameters;
+                async move {
+                    let sent = pods.delete(&record.name, parameters);
+                    sent.await.map(drop)
+                }
+            },
+        )
         .await;
     }
 
-    /// Tries until the API server has answered. `pending`: what is so as long as it has not.
+    /// Tries until the API server has answered. `pending`: what is so as long as it has not. `needless`: answers by which there is
+    /// nothing left to be done.
     async fn insist<F: Future<Output = kube::Result<()>>>(
         &self,
         record: &Record,
         pending: &str,
+        needless: [u16; 2],
         send: impl Fn(Api<Pod>) -> F,
     ) -> Written {
         let mut delays = DefaultBackoff::default();
@@ -187,8 +203,7 @@ impl Desk {
             let sent = send(Api::namespaced(self.client.clone(), &record.namespace));
             let error = match timeout(PATIENCE, sent).await {
                 Ok(Ok(())) => return Written::Yes,
-                // Gone; or its uid is another one, which is immutable (422, measured with Kubernetes 1.36) or was a condition (409).
-                Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409 | 422) => {
+                Ok(Err(kube::Error::Api(status))) if needless.contains(&status.code) => {
                     return Written::Needless;
                 }
                 Ok(Err(error)) => causes(&error),

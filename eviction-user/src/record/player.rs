@@ -37,6 +37,8 @@ impl Change {
         let own_pod = config.additions.protection.own_pod.take();
         config.additions = match head.platform {
             Platform::Host => additions.sparing(),
+            // Recordings of before that was so for pods stay as they were.
+            Platform::Kubernetes if config.additions.only_while_filling => additions.sparing(),
             Platform::Kubernetes => additions,
         };
         config.additions.protection.own_pod = own_pod;

@@ -282,7 +282,10 @@ fn disks() -> Result<()> {
         arguments.contains(&"--imagefs=/var/lib/containerd"),
         "{arguments:?}"
     );
-    ensure!(!arguments.iter().any(|a| a.starts_with("--nodefs")));
+    ensure!(
+        arguments.contains(&"--nodefs=/var/lib/kubelet"),
+        "{arguments:?}"
+    );
     Ok(())
 }
 

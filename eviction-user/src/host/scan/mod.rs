@@ -70,6 +70,25 @@ pub type ScanResult = BTreeMap<ScanTarget, Scanned>;
 /// take its time.
 pub type Targets = Box<dyn FnMut() -> Vec<ScanTarget> + Send>;
 
+/// How much of one processor a scan takes at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// Of a host's.
+    Tenth,
+    /// Where a tenth is all that the container has.
+    TwentyFifth,
+}
+
+impl Share {
+    /// How long it rests, as a multiple of its work.
+    fn rest(self) -> u32 {
+        match self {
+            Self::Tenth => 9,
+            Self::TwentyFifth => 24,
+        }
+    }
+}
+
 /// Scans while it lives.
 #[derive(Debug)]
 pub struct Scanner {
@@ -97,7 +116,7 @@ struct State {
 
 impl Scanner {
     /// Waits for the first [`Self::begin`]. A scan that `file` says was under way goes on at once.
-    pub fn start(mut targets: Targets, file: Option<PathBuf>) -> io::Result<Self> {
+    pub fn start(mut targets: Targets, share: Share, file: Option<PathBuf>) -> io::Result<Self> {
         let saved = file.as_deref().map(SavedScan::read).unwrap_or_default();
         let first = targets();
         let unfinished = saved.unfinished(&first);
@@ -110,6 +129,7 @@ impl Scanner {
         }
         let worker = Worker {
             targets,
+            share,
             file,
             shared: Arc::clone(&shared),
         };
@@ -194,6 +214,7 @@ impl Shared {
 /// The thread's own part.
 struct Worker {
     targets: Targets,
+    share: Share,
     file: Option<PathBuf>,
     shared: Arc<Shared>,
 }
@@ -230,7 +251,8 @@ impl Worker {
             self.run(round, &targets);
             let mut state = self.shared.lock();
             state.is_running = false;
-            state.ended = Some(clock::now());
+            // Where nothing is known yet nothing was scanned: the next round is not to wait.
+            state.ended = (!targets.is_empty()).then(clock::now);
         }
     }
 
@@ -251,7 +273,7 @@ impl Worker {
     }
 
     fn run(&self, mut round: Round, targets: &[ScanTarget]) {
-        let mut throttle = Throttle::background(Arc::clone(&self.shared.stop));
+        let mut throttle = Throttle::background(self.share.rest(), Arc::clone(&self.shared.stop));
         while let Some(target) = targets.get(round.at) {
             let top = Top::open(&target.dir);
             let mut state = match &top {

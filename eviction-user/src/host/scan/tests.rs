@@ -79,6 +79,22 @@ fn every_inode_counts_once_with_the_blocks_it_has_on_disk() {
     assert_eq!(found.unreadable, 0);
 }
 
+/// What a workload can make is not for us to keep: our memory is small, and locked.
+#[test]
+fn what_a_walk_keeps_is_bounded_and_what_it_leaves_out_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    for number in 0..5 {
+        let sub = dir.path().join(format!("d{number}"));
+        fs::create_dir(&sub).unwrap();
+        fs::write(sub.join("file"), "x").unwrap();
+    }
+    let top = Top::open(dir.path()).unwrap();
+    let mut walk = Walk::begin(&top);
+    while walk.step_keeping(3, &top, &mut Throttle::unlimited()) {}
+    // Each directory counts, and what is in those that had room.
+    assert_eq!((walk.inodes, walk.unreadable), (1 + 5 + 3, 2));
+}
+
 #[test]
 fn a_directory_that_is_not_there_has_no_figures() {
     let dir = tempfile::tempdir().unwrap();
@@ -153,7 +169,7 @@ fn after_a_restart_the_last_figures_are_there_and_the_pass_under_way_goes_on() {
 
     // What the pass has been through already is not read again.
     fs::remove_file(data.join("one")).unwrap();
-    let scanner = Scanner::start(always(vec![target(&data)]), Some(file)).unwrap();
+    let scanner = Scanner::start(always(vec![target(&data)]), Share::Tenth, Some(file)).unwrap();
     let gone_on = until(|| found(&scanner).filter(|found| found.inodes != 3));
     assert_eq!((gone_on.inodes, gone_on.round), (whole.inodes, 0));
 }
@@ -169,7 +185,7 @@ fn what_makes_no_sense_is_scanned_anew() {
 #[test]
 fn a_round_begins_when_asked_for_and_the_next_one_only_after_a_rest() {
     let dir = tempfile::tempdir().unwrap();
-    let scanner = Scanner::start(always(vec![target(dir.path())]), None).unwrap();
+    let scanner = Scanner::start(always(vec![target(dir.path())]), Share::Tenth, None).unwrap();
     assert_eq!(
         scanner.found(),
         None,
@@ -192,7 +208,7 @@ fn a_scanner_that_is_dropped_ends_its_thread_in_the_middle_of_a_round() {
     for i in 0..2_000 {
         fs::write(dir.path().join(i.to_string()), "").unwrap();
     }
-    let scanner = Scanner::start(always(vec![target(dir.path())]), None).unwrap();
+    let scanner = Scanner::start(always(vec![target(dir.path())]), Share::Tenth, None).unwrap();
     scanner.begin(Duration::ZERO);
     let shared = Arc::downgrade(&scanner.shared);
     drop(scanner);

@@ -11,23 +11,22 @@ use std::time::Duration;
 const ENTRIES: u32 = 64;
 /// How long it works before it rests.
 const STRETCH: Duration = Duration::from_millis(5);
-/// How long it rests, as a multiple of the work before: a tenth of one processor at most.
-const REST: u32 = 9;
 /// A read that hung on a slow disk is no reason to stop for minutes.
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Throttle {
-    rests: bool,
+    /// How long it rests, as a multiple of the work before.
+    rest: u32,
     entries: u32,
     working_since: Timestamp,
     stop: Arc<AtomicBool>,
 }
 
 impl Throttle {
-    pub(super) fn background(stop: Arc<AtomicBool>) -> Self {
+    pub(super) fn background(rest: u32, stop: Arc<AtomicBool>) -> Self {
         Self {
-            rests: true,
+            rest,
             entries: 0,
             working_since: clock::now(),
             stop,
@@ -36,10 +35,7 @@ impl Throttle {
 
     /// For a scan that somebody waits for.
     pub(super) fn unlimited() -> Self {
-        Self {
-            rests: false,
-            ..Self::background(Arc::default())
-        }
+        Self::background(0, Arc::default())
     }
 
     /// To be called for each entry; `Break`: stop now.
@@ -50,8 +46,8 @@ impl Throttle {
         }
         self.entries = 0;
         let worked = clock::elapsed_since(self.working_since);
-        if self.rests && worked >= STRETCH {
-            std::thread::sleep((worked * REST).min(LONGEST_REST));
+        if self.rest > 0 && worked >= STRETCH {
+            std::thread::sleep((worked * self.rest).min(LONGEST_REST));
             self.working_since = clock::now();
         }
         if self.stop.load(Ordering::Relaxed) {

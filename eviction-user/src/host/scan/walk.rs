@@ -67,15 +67,26 @@ pub(super) struct Walk {
     /// Directories that could not be read.
     pub(super) unreadable: u64,
     /// Files with several names, by device and inode: how many of their names are still to come.
-    linked: BTreeMap<(u32, u32, u64), u32>,
+    linked: BTreeMap<FileId, u32>,
 }
+
+/// A file by device and inode.
+type FileId = (u32, u32, u64);
+
+/// Whoever fills a tree must not fill our memory with it, which is small and locked: beyond so many, directories that wait to be read
+/// are not entered (and told as unreadable), and files with several names count once for each.
+const MOST_KEPT: usize = 1 << 15;
 
 /// What one directory adds.
 #[derive(Default)]
 struct Found {
     bytes: u64,
+    inodes: u64,
     directories: Vec<Vec<u8>>,
-    files: Vec<Statx>,
+    /// Files with several names: how many each has, and its bytes.
+    linked: Vec<(FileId, u32, u64)>,
+    /// Directories that are not entered.
+    unentered: u64,
 }
 
 impl Walk {
@@ -91,10 +102,17 @@ impl Walk {
     /// Reads the next directory; `false`: there is none left, or the throttle said to stop, and then what
     /// was half read is read again.
     pub(super) fn step(&mut self, top: &Top, throttle: &mut Throttle) -> bool {
+        self.step_keeping(MOST_KEPT, top, throttle)
+    }
+
+    /// `most`: directories that may wait to be read.
+    pub(super) fn step_keeping(&mut self, most: usize, top: &Top, throttle: &mut Throttle) -> bool {
         let Some(path) = self.pending.last() else {
             return false;
         };
-        let found = match read_directory(top, path, throttle) {
+        // The one that is read now makes room.
+        let room = (most + 1).saturating_sub(self.pending.len());
+        let found = match read_directory(top, path, room, &self.linked, throttle) {
             Ok(Some(found)) => found,
             Ok(None) => return false,
             // It has been removed, or is a mount point now.
@@ -105,13 +123,14 @@ impl Walk {
             }
         };
         self.pending.pop();
-        self.inodes += found.directories.len() as u64;
+        self.inodes += found.inodes;
         self.bytes += found.bytes;
+        self.unreadable += found.unentered;
         self.pending.extend(found.directories);
-        for file in &found.files {
-            if self.is_first_name(file) {
+        for (file, names, bytes) in found.linked {
+            if self.is_first_name(file, names) {
                 self.inodes += 1;
-                self.bytes += file.stx_blocks * BLOCK;
+                self.bytes += bytes;
             }
         }
         true
@@ -123,20 +142,19 @@ impl Walk {
 
     /// A name alone does not tell whether its file has others; the count of names does. Once all have been
     /// met the file is forgotten: only files that are also linked from elsewhere stay.
-    fn is_first_name(&mut self, file: &Statx) -> bool {
-        let key = (file.stx_dev_major, file.stx_dev_minor, file.stx_ino);
-        match self.linked.get_mut(&key) {
-            // One name may be left of a file that was met under another before that was removed.
+    fn is_first_name(&mut self, file: FileId, names: u32) -> bool {
+        match self.linked.get_mut(&file) {
             Some(left) => {
                 *left -= 1;
                 if *left == 0 {
-                    self.linked.remove(&key);
+                    self.linked.remove(&file);
                 }
                 false
             }
             None => {
-                if file.stx_nlink > 1 {
-                    self.linked.insert(key, file.stx_nlink - 1);
+                // One name may be left of a file that was met under another before that was removed.
+                if names > 1 && self.linked.len() < MOST_KEPT {
+                    self.linked.insert(file, names - 1);
                 }
                 true
             }
@@ -144,8 +162,14 @@ impl Walk {
     }
 }
 
-/// `None`: the throttle said to stop.
-fn read_directory(top: &Top, path: &[u8], throttle: &mut Throttle) -> Result<Option<Found>, Errno> {
+/// `room`: for so many directories to be read later. `known`: files of which a name was met before. `None`: the throttle said to stop.
+fn read_directory(
+    top: &Top,
+    path: &[u8],
+    room: usize,
+    known: &BTreeMap<FileId, u32>,
+    throttle: &mut Throttle,
+) -> Result<Option<Found>, Errno> {
     let mut found = Found::default();
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     let name = if path.is_empty() { b"." } else { path };
@@ -173,11 +197,20 @@ fn read_directory(top: &Top, path: &[u8], throttle: &mut Throttle) -> Result<Opt
         if top.is_elsewhere(&stat) {
             continue;
         }
-        if FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Directory {
-            found.bytes += stat.stx_blocks * BLOCK;
+        let bytes = stat.stx_blocks * BLOCK;
+        let is_directory = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Directory;
+        let id = (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino);
+        let has_names = !is_directory && (stat.stx_nlink > 1 || known.contains_key(&id));
+        if has_names && found.linked.len() < MOST_KEPT {
+            found.linked.push((id, stat.stx_nlink, bytes));
+            continue;
+        }
+        found.bytes += bytes;
+        found.inodes += 1;
+        if is_directory && found.directories.len() < room {
             found.directories.push(join(path, name));
-        } else {
-            found.files.push(stat);
+        } else if is_directory {
+            found.unentered += 1;
         }
     }
     Ok(Some(found))
