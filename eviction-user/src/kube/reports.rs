@@ -21,6 +21,9 @@ use tokio::time::{sleep, timeout};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A status that was put back may be on its way to be ours again (measured: 90 ms).
 const RELAPSE: Duration = Duration::from_millis(500);
+/// A kubelet that has started a container again and not told so yet puts the status back after all; it tells within its ten seconds
+/// (`syncPeriod`, `pkg/kubelet/status/status_manager.go`).
+const SETTLED: Duration = Duration::from_secs(11);
 /// What is still to be written when the process is told to stop.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Longest note of an event that the API takes, in bytes.
@@ -80,26 +83,37 @@ impl Desk {
         mut reports: mpsc::UnboundedReceiver<Report>,
     ) {
         let mut works = JoinSet::new();
+        let mut settling = JoinSet::new();
         for record in begun {
             tracing::info!(
                 record = record.id,
                 pod = record.name,
                 "an eviction that an earlier process began is written to its end"
             );
-            works.spawn(self.clone().see_through(record));
+            works.spawn(self.clone().see_through(record, 0));
         }
         loop {
             tokio::select! {
                 report = reports.recv() => match report {
                     Some(Report::Evicted(record)) => {
-                        works.spawn(self.clone().see_through(record));
+                        works.spawn(self.clone().see_through(record, 0));
                     }
                     Some(Report::Node(event)) => {
-                        works.spawn(self.clone().tell_node(event));
+                        let told = self.clone().tell_node(event);
+                        works.spawn(async { told.await; None });
                     }
                     None => break,
                 },
-                Some(_) = works.join_next() => {}
+                Some(ended) = works.join_next() => {
+                    if let Ok(Some((record, round))) = ended {
+                        settling.spawn(self.clone().put_back(record, round));
+                    }
+                }
+                Some(relapsed) = settling.join_next() => {
+                    if let Ok(Some((record, round))) = relapsed {
+                        works.spawn(self.clone().see_through(record, round));
+                    }
+                }
             }
         }
         // What is not done by then is in the files.
@@ -109,37 +123,48 @@ impl Desk {
         .await;
     }
 
-    async fn see_through(mut self, record: Record) {
+    /// `round`: how often it was written before. Returns what was torn down and stays as an object, with the next round.
+    async fn see_through(mut self, record: Record, mut round: u32) -> Option<(Record, u32)> {
         if let Err(error) = self.kept.put(&record) {
             tracing::warn!(
                 record = record.id,
                 "a restart will not know of this record: {error}"
             );
         }
-        let mut round = 0;
-        let mut told = false;
-        loop {
-            if self.write(&record, round).await == Written::Needless {
-                break;
-            }
-            if !std::mem::replace(&mut told, true) {
+        let mut stays = false;
+        while self.write(&record, round).await == Written::Yes {
+            if round == 0 {
                 self.tell_pod(&record).await;
             }
+            round += 1;
             if self.is_torn_down(&record).await {
-                if self.after == AfterEviction::Delete {
+                stays = self.after == AfterEviction::Keep;
+                if !stays {
                     self.delete(&record).await;
                 }
                 break;
             }
-            round += 1;
-            tracing::warn!(
-                record = record.id,
-                pod = record.name,
-                namespace = record.namespace,
-                "the pod's status was put back: written again"
-            );
+            warn_put_back(&record);
         }
         self.kept.remove(&record);
+        stays.then_some((record, round))
+    }
+
+    /// Returns the record if the status is another one again within the time in which the kubelet may do that.
+    async fn put_back(mut self, record: Record, round: u32) -> Option<(Record, u32)> {
+        let watching = async {
+            loop {
+                let listed = Arc::clone(&self.listed.borrow_and_update());
+                let known = listed.get(&record.uid)?;
+                if known.record.as_deref().is_some_and(|by| record.wrote(by)) && !known.has_ended {
+                    return Some(());
+                }
+                self.listed.changed().await.ok()?;
+            }
+        };
+        timeout(SETTLED, watching).await.ok()??;
+        warn_put_back(&record);
+        Some((record, round))
     }
 
     async fn write(&self, record: &Record, round: u32) -> Written {
@@ -288,6 +313,15 @@ impl Desk {
             "the event {reason} could not be written: {failure}"
         );
     }
+}
+
+fn warn_put_back(record: &Record) {
+    tracing::warn!(
+        record = record.id,
+        pod = record.name,
+        namespace = record.namespace,
+        "the pod's status was put back: written again"
+    );
 }
 
 /// The kubelet's message with the record's id, which stays however long the message is.

@@ -215,11 +215,18 @@ fn held_before(node: &Node) -> Result<()> {
     let folder = chart::folder(node)?;
     let Before { others, line, left } = before(node, filling)?;
     let release = Release::install(node, &line, "delete")?;
+    let told = goes_for_its_layer(node, filling, &others, left);
+    std::fs::remove_dir_all(folder)?;
+    release.uninstall(node)?;
+    told
+}
+
+fn goes_for_its_layer(node: &Node, filling: &Filling, others: &[Wish], left: u64) -> Result<()> {
     until_ready(node, Release::NAME)?;
     // The directories of five pods are gone through in a small part of that.
     std::thread::sleep(Duration::from_secs(5));
-    // Just past the line.
-    node.apply(&filling.taking(filling.room * 5 / 4).pod())?;
+    // Just past the line, and then no more: somebody who fills on would go, too.
+    node.apply(&filling.taking(filling.room + 4 * MIB).pod())?;
     let told = node.until("somebody goes", 60, |_| {
         let told = logs(node, Release::NAME);
         Ok(told.contains(r#""record":"gone""#).then_some(told))
@@ -239,12 +246,10 @@ fn held_before(node: &Node) -> Result<()> {
         let disk = node.cluster.kubelet_root();
         Ok((filling.left(&disk)? > left).then_some(()))
     })?;
-    for wish in &others {
+    for wish in others {
         node.lives_on(wish.namespace, wish.name)?;
     }
-    node.lives_on("default", "hog")?;
-    std::fs::remove_dir_all(folder)?;
-    release.uninstall(node)
+    node.lives_on("default", "hog")
 }
 
 /// What a victim's layer held stays, as the kubelet has not evicted it: one more pod would free nothing.

@@ -55,7 +55,7 @@ fn wrong_input() -> Result<()> {
                 "--eviction-hard",
                 "nodefs.available<10%",
             ],
-            "--eviction-hard: nodefs.available: not done for pods yet",
+            "--nodefs is missing: --eviction-hard: nodefs.available needs a path",
         ),
     ] {
         let mut run = Command::new(suite::programs()?.join("eviction"));
