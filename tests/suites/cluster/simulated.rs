@@ -171,6 +171,9 @@ fn candidates(decision: &Record) -> Vec<&Value> {
     all.into_iter().flatten().collect()
 }
 
+/// Of which the median is told.
+const DECISIONS: usize = 10;
+
 fn decisions(node: &Node) -> Result<Outcome> {
     let mut told = Vec::new();
     for pods in [110, 1000] {
@@ -181,21 +184,16 @@ fn decisions(node: &Node) -> Result<Outcome> {
             simulated.make_group(uid)?;
         }
         let mut evictor = simulated.evictor()?;
-        std::thread::sleep(Duration::from_secs(15));
-        evictor.drain();
-        let decisions: Vec<&Record> = evictor.of_kind("decision").collect();
-        let complete = decisions.iter().filter(|d| candidates(d).len() == pods);
-        let mut ages: Vec<u64> = complete
-            .filter_map(|decision| decision.number("sample_age_us"))
-            .collect();
+        let what = format!("{DECISIONS} decisions among {pods} pods");
+        let mut ages = node.until(&what, 60, |_| {
+            evictor.drain();
+            let decisions = evictor.of_kind("decision");
+            let complete = decisions.filter(|decision| candidates(decision).len() == pods);
+            let ages = complete.filter_map(|decision| decision.number("sample_age_us"));
+            let ages: Vec<u64> = ages.collect();
+            Ok((ages.len() >= DECISIONS).then_some(ages))
+        })?;
         ages.sort_unstable();
-        ensure!(
-            ages.len() >= 5,
-            "{} decisions, {} among all pods; last said: {:?}",
-            decisions.len(),
-            ages.len(),
-            evictor.seen.last()
-        );
         let median = ages[ages.len() / 2] as f64 / 1000.0;
         let longest = ages[ages.len() - 1] as f64 / 1000.0;
         told.push(format!(
