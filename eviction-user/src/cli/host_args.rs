@@ -90,7 +90,16 @@ impl HostArgs {
         let file_systems = open_file_systems(&config)?;
         let pod_places = match self.platform {
             Platform::Host => None,
-            Platform::Kubernetes => Some(self.kube.places(self.paths.nodefs.as_deref())?),
+            Platform::Kubernetes => {
+                let watches_a_disk = config
+                    .thresholds
+                    .iter()
+                    .any(|threshold| file_systems.of(threshold.signal).is_some());
+                Some(
+                    self.kube
+                        .places(config.paths.nodefs.as_deref(), watches_a_disk)?,
+                )
+            }
         };
         check_containerfs(&config.thresholds, file_systems.layout())?;
         warn_unknown_workloads(&config, &root);

@@ -44,8 +44,17 @@ const KUBELET: &str = "/var/lib/kubelet";
 const POD_LOGS: &str = "/var/log/pods";
 
 impl KubeArgs {
-    /// `nodefs`: as given.
-    pub(super) fn places(&self, nodefs: Option<&Path>) -> Result<PodPlaces, Failure> {
+    /// `nodefs`: as given. `watches_a_disk`: a threshold is about one.
+    pub(super) fn places(
+        &self,
+        nodefs: Option<&Path>,
+        watches_a_disk: bool,
+    ) -> Result<PodPlaces, Failure> {
+        if self.pod_logs.is_some() && !watches_a_disk {
+            return Err(Failure::usage(
+                "--pod-logs is given, but no threshold is about a disk: add one to --eviction-hard, as in 'nodefs.available<5%', with --nodefs",
+            ));
+        }
         if let Some(kubelet) = nodefs.filter(|path| !path.join("pods").is_dir()) {
             return Err(Failure::usage(&format!(
                 "--nodefs: {} has no directory `pods`: name the kubelet's root directory (its --root-dir, usually {KUBELET})",

@@ -57,6 +57,38 @@ fn wrong_input() -> Result<()> {
             ],
             "--nodefs is missing: --eviction-hard: nodefs.available needs a path",
         ),
+        (
+            vec![
+                "--node-name",
+                "n",
+                "--root",
+                root,
+                "--eviction-hard",
+                "nodefs.available<10%",
+                "--nodefs",
+                "/etc",
+            ],
+            "--nodefs: /etc has no directory `pods`",
+        ),
+        (
+            vec!["--node-name", "n", "--root", root, "--nodefs", "/etc"],
+            "no threshold is about nodefs",
+        ),
+        (
+            vec!["--node-name", "n", "--root", root, "--pod-logs", "/etc"],
+            "--pod-logs is given, but no threshold is about a disk",
+        ),
+        (
+            vec![
+                "--node-name",
+                "n",
+                "--root",
+                root,
+                "--after-eviction",
+                "drop",
+            ],
+            "invalid value 'drop' for '--after-eviction <WHAT>'",
+        ),
     ] {
         let mut run = Command::new(suite::programs()?.join("eviction"));
         run.args(["run", "--platform", "kubernetes"])
