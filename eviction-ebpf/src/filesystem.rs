@@ -49,7 +49,14 @@ pub(crate) fn device_and_bytes(super_block: Super, blocks: u64) -> (u32, u64) {
     (device, blocks << (bits & 31))
 }
 
-/// The same from an inode whose type the verifier knows.
+/// The device of an inode whose type the verifier knows.
+#[inline(always)]
+pub(crate) fn device_of_typed(inode: u64) -> u32 {
+    let super_block: Super = Typed::read(inode, INODE_SB.load(), 0);
+    Typed::read(super_block, SB_DEV.load(), NO_DEVICE)
+}
+
+/// The same as [`device_and_bytes`] from an inode whose type the verifier knows.
 #[inline(always)]
 pub(crate) fn device_and_bytes_of_typed(inode: u64, blocks: u64) -> (u32, u64) {
     let super_block: Super = Typed::read(inode, INODE_SB.load(), 0);

@@ -33,6 +33,7 @@ pub mod program {
     pub const INODE_FENTRY: &str = "ev_inode_fe";
     pub const INODE_KPROBE: &str = "ev_inode_kp";
     pub const INODE_EXT4: &str = "ev_inode_ext4";
+    pub const INODE_EXT4_TYPED: &str = "ev_inode_ext4_t";
     pub const INODE_XFS: &str = "ev_inode_xfs";
     pub const INODE_BTRFS: &str = "ev_inode_btrfs";
     pub const NEW_TASK: &str = "ev_new_task";
@@ -44,6 +45,7 @@ pub mod program {
     pub const FREED_FENTRY: &str = "ev_freed_fe";
     pub const FREED_KPROBE: &str = "ev_freed_kp";
     pub const FREED_EXT4: &str = "ev_freed_ext4";
+    pub const FREED_EXT4_TYPED: &str = "ev_freed_ext4_t";
     pub const FREED_BTRFS: &str = "ev_freed_btrfs";
     pub const EXT4_CLAIM_FENTRY: &str = "ev_e4_claim_fe";
     pub const EXT4_CLAIM_KPROBE: &str = "ev_e4_claim_kp";

@@ -4,8 +4,8 @@ use core::hint::black_box;
 
 use aya_ebpf::{
     EbpfContext,
-    macros::{fentry, kprobe, raw_tracepoint},
-    programs::{FEntryContext, ProbeContext, RawTracePointContext},
+    macros::{btf_tracepoint, fentry, kprobe, raw_tracepoint},
+    programs::{BtfTracePointContext, FEntryContext, ProbeContext, RawTracePointContext},
 };
 use eviction_ebpf::abi::{Kind, Rung, UNKNOWN};
 
@@ -35,6 +35,14 @@ pub(crate) fn ev_inode_kp(ctx: ProbeContext) -> u32 {
 #[raw_tracepoint(tracepoint = "ext4_allocate_inode")]
 pub(crate) fn ev_inode_ext4(ctx: RawTracePointContext) -> i32 {
     created(&ctx, ctx.arg(0), Rung::TraceExt4)
+}
+
+/// The same, where the verifier knows what an inode is.
+#[btf_tracepoint(function = "ext4_allocate_inode")]
+pub(crate) fn ev_inode_ext4_t(ctx: BtfTracePointContext) -> i32 {
+    let device = filesystem::device_of_typed(ctx.arg(0));
+    spend::device(&ctx, device, one(Rung::TraceExt4));
+    0
 }
 
 /// `xfs_create(dp, name)` and `xfs_symlink(dp, name)`: `dp` is the directory, as `struct xfs_inode`. Attempts that fail
@@ -77,6 +85,13 @@ pub(crate) fn ev_freed_kp(ctx: ProbeContext) -> u32 {
 #[raw_tracepoint(tracepoint = "ext4_free_inode")]
 pub(crate) fn ev_freed_ext4(ctx: RawTracePointContext) -> i32 {
     freed(ctx.arg(0))
+}
+
+/// The same, where the verifier knows what an inode is.
+#[btf_tracepoint(function = "ext4_free_inode")]
+pub(crate) fn ev_freed_ext4_t(ctx: BtfTracePointContext) -> i32 {
+    spend::give_back(filesystem::device_of_typed(ctx.arg(0)), Kind::Inodes, 1);
+    0
 }
 
 /// `btrfs_inode_evict(inode)`: cache drops too.

@@ -198,6 +198,8 @@ impl<'a> Hooks<'a> {
         let twin = match part.program {
             program::CHARGE_FILEMAP => program::CHARGE_FILEMAP_TYPED,
             program::EXT4_RESERVE => program::EXT4_RESERVE_TYPED,
+            program::INODE_EXT4 => program::INODE_EXT4_TYPED,
+            program::FREED_EXT4 => program::FREED_EXT4_TYPED,
             _ => return None,
         };
         let btf = self.btf().ok()?;

@@ -17,6 +17,8 @@ pub(crate) fn a_twin_is_taken_where_its_types_are_known(facts: &Facts) -> Outcom
     for (rung, twin) in [
         (Rung::TraceFilemap, "ev_filemap_t"),
         (Rung::TraceExt4Bytes, "ev_e4_reserve_t"),
+        (Rung::TraceExt4, "ev_inode_ext4_t"),
+        (Rung::TraceFreedExt4, "ev_freed_ext4_t"),
     ] {
         let _attached = match attach(facts, &[rung], false) {
             Ok(attached) => attached,
