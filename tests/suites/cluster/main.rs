@@ -6,6 +6,7 @@ mod chart;
 mod crash;
 mod daemon_set;
 mod disk;
+mod limits;
 mod memory;
 mod node;
 mod others;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
     cases.extend(crash::cases());
     cases.extend(others::cases());
     cases.extend(disk::cases());
+    cases.extend(limits::cases());
     cases.extend(simulated::cases());
     cases.extend(rights::cases());
     cases.extend(daemon_set::cases());

@@ -139,6 +139,21 @@ impl Node {
         deletes: bool,
         state: &std::path::Path,
     ) -> Result<Evictor> {
+        let more = deletes.then_some("--after-eviction=delete");
+        self.evictor_seeing_disks(line, more, state)
+    }
+
+    /// Holds pods to their own limits.
+    pub(crate) fn evictor_of_limits(&self, state: &std::path::Path) -> Result<Evictor> {
+        self.evictor_seeing_disks(LINE, Some("--storage-limits"), state)
+    }
+
+    fn evictor_seeing_disks(
+        &self,
+        line: &str,
+        more: Option<&str>,
+        state: &std::path::Path,
+    ) -> Result<Evictor> {
         let mut arguments = self.arguments(&self.kubeconfig)?;
         let places = [
             ("--nodefs", self.cluster.kubelet_root()),
@@ -147,9 +162,7 @@ impl Node {
         for (flag, place) in places {
             arguments.extend([flag.to_owned(), place.display().to_string()]);
         }
-        if deletes {
-            arguments.push("--after-eviction=delete".to_owned());
-        }
+        arguments.extend(more.map(str::to_owned));
         self.start(arguments, line, state)
     }
 
