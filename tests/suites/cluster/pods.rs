@@ -88,6 +88,8 @@ impl Wish {
         }
         if let Some(storage) = self.storage {
             resources["limits"]["ephemeral-storage"] = json!(storage);
+            // Else it is the limit, and the node may not have as much.
+            resources["requests"]["ephemeral-storage"] = json!("1Mi");
         }
         let mut spec = json!({
             "hostNetwork": true,
