@@ -9,6 +9,7 @@ use crate::model::{Eviction, Signal, Uid};
 use crate::ports::{Executor, KillError, KillReport, ReclaimReport, Removal};
 use crate::sys::cgroup::{CgroupDir, CgroupError, Hierarchy};
 use crate::sys::clock;
+use crate::sys::fault::{self, Point};
 use std::io;
 
 /// On behalf of whoever owns the workloads.
@@ -74,7 +75,9 @@ impl Executor for CgroupExecutor {
     fn evict(&mut self, id: u64, eviction: &Eviction) -> Result<KillReport, KillError> {
         let group = self.group(eviction)?;
         self.owner.evicting(id, eviction);
+        fault::reach(Point::RecordedNotKilled);
         let (method, report) = self.kill(&group)?;
+        fault::reach(Point::KilledNotRecorded);
         self.watch(eviction.uid(), group, Some(method));
         Ok(report)
     }

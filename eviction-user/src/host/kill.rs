@@ -2,6 +2,7 @@
 
 use crate::sys::cgroup::{CgroupDir, CgroupError, Hierarchy, Version, parse, subtree};
 use crate::sys::clock;
+use crate::sys::fault::{self, Point};
 use crate::sys::pidfd::PidFd;
 use crate::sys::reader::ReadError;
 use std::collections::BTreeSet;
@@ -135,6 +136,9 @@ fn frozen(freezer: &dyn Freezer, group: &CgroupDir) -> Result<Killed, CgroupErro
             break;
         }
         std::thread::sleep(Duration::from_micros(200));
+    }
+    if method == KillMethod::FreezeAndSignal {
+        fault::reach(Point::Frozen);
     }
     let processes = signal(group);
     // Whatever happened: a cgroup left frozen would be a hung workload (SIGKILL does nothing on v1 before the thaw).

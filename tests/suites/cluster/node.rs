@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use eviction_tests::scenario::{Evictor, Programs, wait_until};
 use eviction_tests::suite;
+use eviction_user::sys::fault::{self, Point};
 use serde_json::{Value, json};
 use xtask::cluster::{Cluster, Disk, NODE, Parts};
 use xtask::workspace::Workspace;
@@ -139,6 +140,26 @@ impl Node {
         deletes: bool,
         state: &std::path::Path,
     ) -> Result<Evictor> {
+        let mut arguments = self.disk_arguments()?;
+        if deletes {
+            arguments.push("--after-eviction=delete".to_owned());
+        }
+        self.start(arguments, line, state)
+    }
+
+    /// The same, to die at this point.
+    pub(crate) fn evictor_until(
+        &self,
+        point: Point,
+        line: &str,
+        state: &std::path::Path,
+    ) -> Result<Evictor> {
+        let arguments = all_arguments(self.disk_arguments()?, line, state);
+        let variable = (fault::VARIABLE, point.name());
+        started(Evictor::start_with(&self.programs, &arguments, variable)?)
+    }
+
+    fn disk_arguments(&self) -> Result<Vec<String>> {
         let mut arguments = self.arguments(&self.kubeconfig)?;
         let places = [
             ("--nodefs", self.cluster.kubelet_root()),
@@ -147,30 +168,17 @@ impl Node {
         for (flag, place) in places {
             arguments.extend([flag.to_owned(), place.display().to_string()]);
         }
-        if deletes {
-            arguments.push("--after-eviction=delete".to_owned());
-        }
-        self.start(arguments, line, state)
+        Ok(arguments)
     }
 
     fn start(
         &self,
-        mut arguments: Vec<String>,
+        arguments: Vec<String>,
         line: &str,
         state: &std::path::Path,
     ) -> Result<Evictor> {
-        let given = [
-            "--metrics",
-            "127.0.0.1:0",
-            "--eviction-hard",
-            line,
-            "--state",
-        ];
-        arguments.extend(given.map(str::to_owned));
-        arguments.push(state.display().to_string());
-        let mut evictor = Evictor::start(&self.programs, &arguments)?;
-        evictor.wait_for("started", Duration::from_secs(20))?;
-        Ok(evictor)
+        let arguments = all_arguments(arguments, line, state);
+        started(Evictor::start(&self.programs, &arguments)?)
     }
 
     /// Those that say where the pods are.
@@ -239,12 +247,42 @@ impl Node {
         })
     }
 
+    /// Is there a cgroup of a pod that asks for less than it may take?
+    pub(crate) fn has_group(&self, uid: &str) -> Result<bool> {
+        let group = format!("burstable/pod{uid}");
+        Ok(self.cluster.pods_group()?.join(group).exists())
+    }
+
+    /// Is the volume of a `Wish` on the node's disk?
+    pub(crate) fn has_volume(&self, uid: &str) -> bool {
+        let volume = format!("pods/{uid}/volumes/kubernetes.io~empty-dir/data");
+        self.cluster.kubelet_root().join(volume).exists()
+    }
+
     /// For whoever has to find out why a story failed.
     fn overview(&self) -> String {
         let wide = ["get", "pods", "--all-namespaces", "-o", "wide"];
         self.kubectl(&wide)
             .unwrap_or_else(|error| format!("{error:#}"))
     }
+}
+
+fn all_arguments(mut given: Vec<String>, line: &str, state: &std::path::Path) -> Vec<String> {
+    let more = [
+        "--metrics",
+        "127.0.0.1:0",
+        "--eviction-hard",
+        line,
+        "--state",
+    ];
+    given.extend(more.map(str::to_owned));
+    given.push(state.display().to_string());
+    given
+}
+
+fn started(mut evictor: Evictor) -> Result<Evictor> {
+    evictor.wait_for("started", Duration::from_secs(20))?;
+    Ok(evictor)
 }
 
 fn pods_below(root: &std::path::Path) -> Result<usize> {
