@@ -114,9 +114,16 @@ pub fn populated(group: &CgroupDir, version: Version) -> Result<bool, ReadError>
     }
 }
 
-/// Another round of SIGKILL, for what was forked while the first one went through the list.
-pub fn kill_again(group: &CgroupDir) -> Result<Vec<PidFd>, CgroupError> {
-    signal(group)
+/// Another round of SIGKILL, for what was forked while the first one went through the list, and for what an earlier process
+/// froze and did not come to thaw: on v1 a SIGKILL does nothing before that.
+pub fn kill_again(group: &CgroupDir, hierarchy: &Hierarchy) -> Result<Vec<PidFd>, CgroupError> {
+    let processes = signal(group);
+    if hierarchy.version == Version::V1
+        && let Some(freezer) = V1Freezer::twin_of(group, hierarchy)
+    {
+        freezer.thaw();
+    }
+    processes
 }
 
 trait Freezer {
