@@ -245,3 +245,32 @@ fn pids(group: &CgroupDir) -> Result<Vec<i32>, ReadError> {
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    #[test]
+    fn what_an_earlier_process_froze_is_thawed_after_its_signal() {
+        let mounts = tempfile::tempdir().unwrap();
+        let mut victim = Command::new("sleep").arg("60").spawn().unwrap();
+        for hierarchy in ["memory", "freezer"] {
+            let pod = mounts.path().join(hierarchy).join("pod");
+            std::fs::create_dir_all(&pod).unwrap();
+            std::fs::write(pod.join("cgroup.procs"), format!("{}\n", victim.id())).unwrap();
+        }
+        let state = mounts.path().join("freezer/pod/freezer.state");
+        std::fs::write(&state, "FROZEN").unwrap();
+        let hierarchy = Hierarchy {
+            version: Version::V1,
+            mount: mounts.path().join("memory"),
+            freezer: Some(mounts.path().join("freezer")),
+        };
+        let group = CgroupDir::open(&hierarchy.mount.join("pod")).unwrap();
+        assert_eq!(kill_again(&group, &hierarchy).unwrap().len(), 1);
+        assert_eq!(std::fs::read_to_string(&state).unwrap(), "THAWED");
+        assert_eq!(victim.wait().unwrap().signal(), Some(9));
+    }
+}
