@@ -202,8 +202,29 @@ pub trait Inventory {
     /// The growth by now, which a scan that begins at this moment goes by.
     fn take_growth(&mut self, _growth: &Growth) {}
 
+    /// When it makes sense to compare workloads with limits of their own again; `None`: that is not done.
+    fn limits_due(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Compares what workloads hold on disks with limits of their own.
+    fn check_limits(&mut self, _growth: &Growth) -> LimitsLook {
+        LimitsLook::default()
+    }
+
     /// The full picture for a decision: the last look and each workload's use, read now.
     fn snapshot(&mut self, growth: &Growth) -> Snapshot;
+}
+
+/// How near workloads are to limits of their own on what they hold on disks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LimitsLook {
+    /// One is broken that was not the last time: a decision is due.
+    pub newly_broken: bool,
+    /// Bytes that may be used up, by anybody, before the next check; `None`: nobody has a limit that still holds.
+    pub left: Option<u64>,
+    /// When the next check is due all the same.
+    pub again: Duration,
 }
 
 /// What a kill has done.

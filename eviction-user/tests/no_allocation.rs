@@ -50,6 +50,7 @@ fn a_look_does_not_allocate() {
                 containerfs: nodefs.clone(),
             },
             scan: Scan::None,
+            limits: None,
             pids: true,
             most_processes: Some(1),
             guards: GuardsAsked::ALL,

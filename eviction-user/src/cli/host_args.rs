@@ -8,8 +8,8 @@ use super::kube_args::{KubeArgs, Platform};
 use crate::bpf::Wanted;
 use crate::config::{FsPaths, HostConfig, HostFlags};
 use crate::host::{
-    Children, FileSystems, GuardsAsked, NodeInventory, Scan, ScanTarget, Targets, Watched,
-    Workloads,
+    Children, FileSystems, GuardsAsked, LimitWatch, NodeInventory, Scan, ScanTarget, Targets,
+    Watched, Workloads,
 };
 use crate::kube::{Cluster, ClusterConfig, ClusterError, PodPlaces, pods_root};
 use crate::model::{FsLayout, Operator, Signal, Threshold};
@@ -71,6 +71,8 @@ pub(super) struct Host {
     pub(super) file_systems: FileSystems,
     /// Where pods are asked for; `None`: the workloads are plain cgroups.
     pub(super) cluster: Option<ClusterConfig>,
+    /// Pods are held to limits of their own; with [`Self::cluster`].
+    pub(super) storage_limits: bool,
     /// Where pods have their files; with [`Self::cluster`].
     pub(super) pod_places: Option<PodPlaces>,
     max_processes: Option<u64>,
@@ -91,10 +93,11 @@ impl HostArgs {
         let pod_places = match self.platform {
             Platform::Host => None,
             Platform::Kubernetes => {
-                let watches_a_disk = config
+                let has_a_line = config
                     .thresholds
                     .iter()
                     .any(|threshold| file_systems.of(threshold.signal).is_some());
+                let watches_a_disk = has_a_line || self.kube.storage_limits;
                 Some(
                     self.kube
                         .places(config.paths.nodefs.as_deref(), watches_a_disk)?,
@@ -109,6 +112,7 @@ impl HostArgs {
             root,
             file_systems,
             cluster,
+            storage_limits: self.kube.storage_limits,
             pod_places,
             max_processes: self.max_processes,
         })
@@ -125,6 +129,7 @@ impl HostArgs {
                 containerfs: self.paths.containerfs.clone(),
             },
             workloads: self.workloads.clone(),
+            storage_limits: self.kube.storage_limits,
             reclaim: self.reclaim.reclaim.clone(),
             reclaim_timeout: self.reclaim.reclaim_timeout.clone(),
         };
@@ -181,6 +186,14 @@ impl Host {
         for (signal, fs) in self.devices() {
             wanted.add_device(signal, fs);
         }
+        // What is used up there may be some pod's last.
+        let limited = [Signal::NodeFsAvailable, Signal::ImageFsAvailable].into_iter();
+        let limited = limited.filter(|signal| self.storage_limits && !self.watches(*signal));
+        for signal in limited {
+            if let Some(fs) = self.file_systems.of(signal) {
+                wanted.add_device(signal, fs);
+            }
+        }
         wanted
     }
 
@@ -227,12 +240,14 @@ impl Host {
     pub(super) fn inventory(
         &self,
         scan: Scan,
+        limits: Option<LimitWatch>,
         guards: GuardsAsked,
         cluster: Option<&Cluster>,
     ) -> Result<NodeInventory, Failure> {
         let watched = Watched {
             file_systems: self.file_systems.clone(),
             scan,
+            limits,
             pids: self.watches(Signal::PidAvailable),
             most_processes: self.max_processes,
             guards,
@@ -251,12 +266,12 @@ impl Host {
         .map_err(|e| Failure::runtime(&e))
     }
 
-    /// The kubelet's policy and what the configuration adds to it; a host has no pods' own storage limits.
+    /// The kubelet's policy and what the configuration adds to it.
     pub(super) fn engine_config(&self) -> EngineConfig {
         let mut config = EngineConfig::with_thresholds(self.config.thresholds.clone());
         config.settings.transition_period = self.config.transition_period;
         config.settings.max_pod_grace_secs = self.config.max_pod_grace_secs;
-        config.settings.local_storage_isolation = false;
+        config.settings.local_storage_isolation = self.storage_limits;
         config.settings.memory_figure = self.config.memory_figure;
         config.additions = self.config.additions.clone();
         config

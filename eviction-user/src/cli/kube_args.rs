@@ -22,10 +22,15 @@ pub(super) struct KubeArgs {
     /// How to reach the API server, with --platform kubernetes. [default: the pod's service account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Where the pods' logs lie, with --platform kubernetes and a disk threshold: they count as the pods' use.
+    /// Where the pods' logs lie, with --platform kubernetes and a disk threshold or --storage-limits: they count
+    /// as the pods' use.
     /// [default: /var/log/pods]
     #[arg(long, value_name = "DIR")]
     pod_logs: Option<PathBuf>,
+    /// Hold pods to their own limits on local storage (sizeLimit of an emptyDir, limits of ephemeral-storage), with --platform
+    /// kubernetes and --nodefs: who exceeds one goes as soon as it is seen, where the kubelet takes up to minutes.
+    #[arg(long)]
+    pub(super) storage_limits: bool,
     /// What becomes of an evicted pod's object, with --platform kubernetes. The kubelet keeps the writable
     /// layers of its containers as long as it is there. [default: keep]
     #[arg(long, value_enum, value_name = "WHAT")]
@@ -44,7 +49,7 @@ const KUBELET: &str = "/var/lib/kubelet";
 const POD_LOGS: &str = "/var/log/pods";
 
 impl KubeArgs {
-    /// `nodefs`: as given. `watches_a_disk`: a threshold is about one.
+    /// `nodefs`: as given. `watches_a_disk`: a threshold is about one, or limits of pods are.
     pub(super) fn places(
         &self,
         nodefs: Option<&Path>,
@@ -52,7 +57,7 @@ impl KubeArgs {
     ) -> Result<PodPlaces, Failure> {
         if self.pod_logs.is_some() && !watches_a_disk {
             return Err(Failure::usage(
-                "--pod-logs is given, but no threshold is about a disk: add one to --eviction-hard, as in 'nodefs.available<5%', with --nodefs",
+                "--pod-logs is given, but no threshold is about a disk: add one to --eviction-hard, as in 'nodefs.available<5%', with --nodefs, or give --storage-limits",
             ));
         }
         if let Some(kubelet) = nodefs.filter(|path| !path.join("pods").is_dir()) {
@@ -82,6 +87,9 @@ impl KubeArgs {
             )),
             Platform::Host if self.pod_logs.is_some() => Err(Failure::usage(
                 "--pod-logs has no effect with --platform host: leave it out, or give --platform kubernetes",
+            )),
+            Platform::Host if self.storage_limits => Err(Failure::usage(
+                "--storage-limits has no effect with --platform host: leave it out, or give --platform kubernetes",
             )),
             Platform::Host if self.after_eviction.is_some() => Err(Failure::usage(
                 "--after-eviction has no effect with --platform host: leave it out, or give --platform kubernetes",

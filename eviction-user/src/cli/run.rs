@@ -7,11 +7,12 @@ use super::source::{self, BpfArgs, EventsMode, KernelSource, Source, Target};
 use super::{Exit, Failure, guards, place, stop};
 use crate::agent::{self, Agent, Lines, Privileges, Settings};
 use crate::host::{
-    CgroupExecutor, GuardsAsked, HostOwner, NodeInventory, Owner, Scan, Scanner, Share,
+    CgroupExecutor, GuardsAsked, HostOwner, LimitWatch, Meter, NodeInventory, Owner, Scan, Scanner,
+    Share,
 };
 use crate::kube::{Cluster, NodeEvents};
 use crate::model::Action;
-use crate::policy::{Engine, EngineConfig};
+use crate::policy::{Engine, EngineConfig, local_storage};
 use crate::ports::{Entry, PressureSource, Started};
 use crate::record::Recorder;
 use crate::record::victims::{self, KeptVictim, VictimKeeper};
@@ -100,7 +101,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         }
     }
     let scan = background_scan(&host, cluster.as_ref(), args.state.as_deref())?;
-    let inventory = host.inventory(scan, guards, cluster.as_ref())?;
+    let limits = limits(&host, cluster.as_ref())?;
+    let inventory = host.inventory(scan, limits, guards, cluster.as_ref())?;
     let engine = host.engine_config();
     let lines = Lines::new(host.thresholds());
     let places = place::all(&host);
@@ -240,6 +242,20 @@ fn background_scan(
     Scanner::start(targets, share, state.map(|folder| folder.join("scan.cbor")))
         .map(Scan::Background)
         .map_err(|e| Failure::runtime(&e))
+}
+
+/// Pods' own limits on what they hold on disks, if that is asked for.
+fn limits(host: &Host, cluster: Option<&Cluster>) -> Result<Option<LimitWatch>, Failure> {
+    let asked = cluster
+        .zip(host.pod_places.clone())
+        .filter(|_| host.storage_limits);
+    asked
+        .map(|(cluster, places)| {
+            let limited = cluster.limited(places, local_storage::limits);
+            let meter = Meter::start(limited, Share::TwentyFifth);
+            meter.map(LimitWatch::new).map_err(|e| Failure::runtime(&e))
+        })
+        .transpose()
 }
 
 /// All but the source, which has more than one form.

@@ -31,12 +31,12 @@ impl FsPaths {
         is_missing.then_some(needed)
     }
 
-    /// A flag that no threshold asks for.
-    pub(super) fn idle(&self, thresholds: &[Threshold]) -> Option<&'static str> {
+    /// Flags that no threshold asks for.
+    pub(super) fn idle(&self, thresholds: &[Threshold]) -> impl Iterator<Item = &'static str> {
         let given = self.named().into_iter().filter(|(_, path)| path.is_some());
         given
             .map(|(flag, _)| flag)
-            .find(|given| !thresholds.iter().any(|t| flag(t.signal) == Some(given)))
+            .filter(|given| !thresholds.iter().any(|t| flag(t.signal) == Some(given)))
     }
 }
 

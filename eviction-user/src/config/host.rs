@@ -26,6 +26,8 @@ pub struct HostFlags {
     pub eviction: EvictionFlags,
     pub paths: FsPaths,
     pub workloads: Vec<String>,
+    /// Pods are held to their own limits on local storage.
+    pub storage_limits: bool,
     pub reclaim: Option<String>,
     pub reclaim_timeout: Option<String>,
 }
@@ -71,6 +73,10 @@ pub enum HostError {
         name = flag.trim_start_matches('-')
     )]
     IdlePath { flag: &'static str },
+    #[error(
+        "--storage-limits needs --nodefs: name the kubelet's root directory (its --root-dir, usually /var/lib/kubelet)"
+    )]
+    LimitsNowhere,
     #[error(
         "{0}: switches every threshold off (0% and 100% mean off) or has none that is ours: no pod would ever be evicted; set one, as in memory.available<500Mi"
     )]
@@ -130,7 +136,7 @@ impl HostConfig {
             return Err(HostError::NoThreshold.into());
         }
         let (thresholds, ignored) = thresholds(&effective, &given.paths)?;
-        if let Some(flag) = given.paths.idle(&thresholds) {
+        if let Some(flag) = given.paths.idle(&thresholds).next() {
             return Err(HostError::IdlePath { flag }.into());
         }
         let watches_a_disk = thresholds

@@ -20,12 +20,19 @@ impl HostConfig {
         }
         let effective = Effective::load(given.config.as_deref(), &given.eviction)?;
         let (thresholds, left) = thresholds(&effective, &given.paths)?;
-        // The kubelet's directory is where volumes lie, whichever disk has a line.
+        if given.storage_limits && given.paths.nodefs.is_none() {
+            return Err(HostError::LimitsNowhere.into());
+        }
+        // The kubelet's directory is where volumes lie, whichever disk has a line, and layers lie on the runtime's.
         let has_disk = thresholds
             .iter()
             .any(|t| fs_paths::flag(t.signal).is_some());
-        let is_idle = |flag: &&str| !(has_disk && *flag == "--nodefs");
-        if let Some(flag) = given.paths.idle(&thresholds).filter(is_idle) {
+        let is_idle = |flag: &&str| match *flag {
+            "--nodefs" => !has_disk && !given.storage_limits,
+            "--imagefs" => !given.storage_limits,
+            _ => true,
+        };
+        if let Some(flag) = given.paths.idle(&thresholds).find(is_idle) {
             return Err(HostError::IdlePath { flag }.into());
         }
         let interval = effective.monitoring_interval.value.as_nanos();
@@ -175,6 +182,21 @@ mod tests {
     }
 
     #[test]
+    fn pods_own_limits_need_no_line_for_a_disk() {
+        let given = HostFlags {
+            storage_limits: true,
+            paths: FsPaths {
+                nodefs: Some("/var/lib/kubelet".into()),
+                imagefs: Some("/var/lib/containerd".into()),
+                ..FsPaths::default()
+            },
+            ..flags(None)
+        };
+        let config = resolve(&given).unwrap();
+        assert_eq!(config.thresholds.len(), 2, "{:?}", config.thresholds);
+    }
+
+    #[test]
     fn what_is_asked_of_us_and_not_done_is_refused_by_name() {
         let path = HostFlags {
             paths: FsPaths {
@@ -195,7 +217,12 @@ mod tests {
             },
             ..HostFlags::default()
         };
+        let limits = HostFlags {
+            storage_limits: true,
+            ..flags(None)
+        };
         for (flags, said) in [
+            (limits, "--storage-limits needs --nodefs"),
             (path, "no threshold is about imagefs"),
             (
                 workload,

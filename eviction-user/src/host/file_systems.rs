@@ -168,6 +168,12 @@ pub struct Devices {
     pub layers: Option<u64>,
 }
 
+impl Devices {
+    pub fn all(self) -> impl Iterator<Item = u64> {
+        self.node.into_iter().chain(self.layers)
+    }
+}
+
 fn fs_stats(read: &FileSystemUse) -> FsStats {
     // A file system that makes inodes as needed reports 0 of 0: no signal rather than pressure for ever.
     let fixed_table = read.inodes > 0;

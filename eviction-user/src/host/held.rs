@@ -20,7 +20,7 @@ impl Held {
         workload: &str,
         uses: &DiskUses,
     ) -> Vec<DiskUse> {
-        let devices: Vec<u64> = devices.node.into_iter().chain(devices.layers).collect();
+        let devices: Vec<u64> = devices.all().collect();
         if devices.is_empty() {
             return Vec::new();
         }

@@ -4,10 +4,11 @@ use super::disk_use::DiskUses;
 use super::file_systems::{FileSystems, Unread};
 use super::following::Following;
 use super::guard_figures::{GuardFigures, GuardsAsked};
+use super::limits::{LimitPlace, LimitWatch};
 use super::member::Reading;
 use super::scan::{ScanResult, Scanner};
 use crate::model::{MemoryStats, ObservedPod, Snapshot, Summary, SystemContainer, Timestamp};
-use crate::ports::{Growth, Inventory, Look, LookError, Moved};
+use crate::ports::{Growth, Inventory, LimitsLook, Look, LookError, Moved};
 use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy, node_oom_kills, oom_counts};
 use crate::sys::clock;
 use crate::sys::filesystem::FileSystemError;
@@ -15,12 +16,17 @@ use crate::sys::mount_table::{MountTable, MountWatch};
 use crate::sys::node_memory::NodeMemoryReader;
 use crate::sys::node_tasks::NodeTasksReader;
 use crate::sys::reader::ReadError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Finds what may be evicted below the watched cgroup, and reads what each uses.
 pub trait Workloads {
     fn observe(&mut self, reading: Reading, uses: &DiskUses) -> Vec<ObservedPod>;
+
+    /// The ids of a workload's cgroups; asked where workloads have limits of their own.
+    fn cgroups(&mut self, _workload: &str) -> BTreeSet<u64> {
+        BTreeSet::new()
+    }
 }
 
 /// What is read beside memory.
@@ -28,6 +34,8 @@ pub trait Workloads {
 pub struct Watched {
     pub file_systems: FileSystems,
     pub scan: Scan,
+    /// Where workloads have limits of their own.
+    pub limits: Option<LimitWatch>,
     /// The node's tasks, and each workload's processes.
     pub pids: bool,
     /// A workload with more processes is never a victim.
@@ -63,6 +71,7 @@ pub struct NodeInventory {
     guards: GuardFigures,
     reading: Reading,
     uses: DiskUses,
+    limits: Option<LimitWatch>,
     look: Look,
 }
 
@@ -114,6 +123,7 @@ impl NodeInventory {
             following: Following::default(),
             unread: Unread::default(),
             unfollowed: None,
+            limits: watched.limits,
             uses: match watched.scan {
                 Scan::None => DiskUses::new(None),
                 Scan::Background(scanner) => DiskUses::new(Some(scanner)),
@@ -209,9 +219,31 @@ impl Inventory for NodeInventory {
         self.uses.update(growth);
     }
 
+    fn limits_due(&self) -> Option<Duration> {
+        self.limits.as_ref().map(LimitWatch::due_in)
+    }
+
+    fn check_limits(&mut self, growth: &Growth) -> LimitsLook {
+        let Some(limits) = &mut self.limits else {
+            return LimitsLook::default();
+        };
+        let workloads = &mut self.workloads;
+        limits.check(
+            growth,
+            &mut LimitPlace {
+                layout: self.file_systems.layout(),
+                devices: self.reading.devices,
+                cgroups: &mut |workload| workloads.cgroups(workload),
+            },
+        )
+    }
+
     fn snapshot(&mut self, growth: &Growth) -> Snapshot {
         self.uses.update(growth);
-        let pods = self.workloads.observe(self.reading, &self.uses);
+        let mut pods = self.workloads.observe(self.reading, &self.uses);
+        if let Some(limits) = &self.limits {
+            pods.iter_mut().for_each(|pod| limits.tell(pod));
+        }
         let mut summary = self.look.summary.clone();
         self.guards.read_into(&mut summary);
         Snapshot {

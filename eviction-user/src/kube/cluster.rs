@@ -4,11 +4,12 @@ use super::disk::{self, PodPlaces};
 use super::follow;
 use super::groups::PodGroups;
 use super::known::Listed;
+use super::limits::{self, LimitsOf};
 use super::owner::PodOwner;
 use super::record::Kept;
 use super::reports::{Desk, Report};
 use super::rights;
-use crate::host::Targets;
+use crate::host::{LimitedNow, Targets};
 use crate::model::{NodeEvent, Uid};
 use crate::sys::cgroup::{CgroupDir, Hierarchy};
 use kube::Client;
@@ -141,6 +142,11 @@ impl Cluster {
     /// Says where the pods' files lie.
     pub fn scan_targets(&self, places: PodPlaces) -> Targets {
         disk::targets(self.listed.clone(), places)
+    }
+
+    /// Says which pods have limits of their own on what they hold on disks.
+    pub fn limited(&self, places: PodPlaces, limits_of: LimitsOf) -> LimitedNow {
+        limits::limited(self.listed.clone(), places, limits_of)
     }
 
     pub fn owner(&self, root: CgroupDir, places: PodPlaces) -> PodOwner {

@@ -3,6 +3,7 @@
 use super::identity::is_uid;
 use super::known::Listed;
 use crate::host::{ScanTarget, Targets};
+use crate::model::Pod;
 use crate::sys::mount::Mount;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,8 +23,18 @@ pub struct PodPlaces {
 const VOLUMES: &str = "volumes/kubernetes.io~empty-dir";
 
 impl PodPlaces {
-    fn pod(&self, uid: &str) -> PathBuf {
+    pub(super) fn pod(&self, uid: &str) -> PathBuf {
         self.kubelet.join("pods").join(uid)
+    }
+
+    pub(super) fn volume(&self, uid: &str, name: &str) -> PathBuf {
+        self.pod(uid).join(VOLUMES).join(name)
+    }
+
+    /// Of the pod; those of its containers are below.
+    pub(super) fn logs(&self, pod: &Pod, uid: &str) -> PathBuf {
+        let name = format!("{}_{}_{uid}", pod.namespace, pod.name);
+        self.logs.join(name)
     }
 
     /// Has the pod volumes that end with it?
@@ -40,10 +51,14 @@ const MOUNTS: &str = "/proc/1/mountinfo";
 
 pub(super) fn targets(listed: watch::Receiver<Arc<Listed>>, places: PodPlaces) -> Targets {
     Box::new(move || {
-        let layers = layers(&Mount::all(Path::new(MOUNTS)).unwrap_or_default());
+        let layers = layers_now();
         let listed = Arc::clone(&listed.borrow());
         of_all(&listed, &places, &layers)
     })
+}
+
+pub(super) fn layers_now() -> BTreeMap<String, PathBuf> {
+    layers(&Mount::all(Path::new(MOUNTS)).unwrap_or_default())
 }
 
 /// The writable layers by the ids of their containers, as far as the mount point tells the id, as containerd's does:
@@ -68,9 +83,7 @@ fn of_all(
         .iter()
         .filter(|(uid, known)| is_uid(uid) && !known.has_ended);
     for (uid, known) in running {
-        let pod = &known.pod;
-        let logs = format!("{}_{}_{uid}", pod.namespace, pod.name);
-        let dirs = [places.pod(uid), places.logs.join(logs)];
+        let dirs = [places.pod(uid), places.logs(&known.pod, uid)];
         let layers = known.containers.keys().filter_map(|id| layers.get(id));
         let dirs = dirs.into_iter().chain(layers.cloned());
         targets.extend(dirs.map(|dir| ScanTarget {

@@ -8,7 +8,7 @@ use crate::host::{DiskUses, Reading, Untouchable, Workloads};
 use crate::model::{ObservedPod, Uid};
 use crate::sys::cgroup::{CgroupDir, Hierarchy};
 use crate::sys::clock;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -151,6 +151,16 @@ impl Workloads for PodGroups {
         });
         self.tell_unmapped();
         observed
+    }
+
+    fn cgroups(&mut self, workload: &str) -> BTreeSet<u64> {
+        if !self.have_as_many() {
+            self.refresh();
+        }
+        let own = self.members.values_mut();
+        own.filter(|member| member.uid.as_str() == workload)
+            .flat_map(Member::cgroups)
+            .collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::PodCgroup;
 use super::known::KnownPod;
-use crate::host::{DiskUses, Held, Reading, as_container, kill};
+use crate::host::{Devices, DiskUses, Held, Reading, as_container, kill};
 use crate::model::{ContainerStats, MemoryStats, ObservedPod, Pod, PodStats, Protection, Uid};
 use crate::sys::cgroup::{CgroupDir, GroupUseReader, Version, subtree};
 use crate::sys::clock;
@@ -58,6 +58,17 @@ impl Member {
             held: Held::default(),
             is_ours,
         }
+    }
+
+    /// The ids of all that are there, its own first.
+    pub(super) fn cgroups(&mut self) -> Vec<u64> {
+        self.follow_children();
+        self.all_groups().collect()
+    }
+
+    fn all_groups(&self) -> impl Iterator<Item = u64> {
+        let below = self.children.iter().flat_map(|child| subtree(&child.group));
+        std::iter::once(self.group.id()).chain(below.map(|group| group.id()))
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -138,11 +149,17 @@ impl Member {
         known: Option<&KnownPod>,
     ) -> Option<PodStats> {
         let of_all = memory(self.memory.as_ref()?);
-        let below = self.children.iter().flat_map(|child| subtree(&child.group));
-        let cgroups = std::iter::once(self.group.id()).chain(below.map(|group| group.id()));
-        let disk = self
-            .held
-            .on(reading.devices, cgroups, self.uid.as_str(), uses);
+        let cgroups: Vec<u64> = if reading.devices == Devices::default() {
+            Vec::new()
+        } else {
+            self.all_groups().collect()
+        };
+        let disk = self.held.on(
+            reading.devices,
+            cgroups.into_iter(),
+            self.uid.as_str(),
+            uses,
+        );
         let containers = self.children.iter().filter_map(|child| {
             let id = child.container.as_ref()?;
             Some(ContainerStats {

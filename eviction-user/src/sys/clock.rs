@@ -17,6 +17,12 @@ pub fn between(earlier: Timestamp, later: Timestamp) -> Duration {
     Duration::from_nanos(u64::try_from(later.since(earlier).as_nanos()).unwrap_or(0))
 }
 
+/// So much later.
+pub fn later(moment: Timestamp, by: Duration) -> Timestamp {
+    let by = i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
+    Timestamp::from_nanos(moment.as_nanos().saturating_add(by))
+}
+
 pub fn elapsed_since(earlier: Timestamp) -> Duration {
     between(earlier, now())
 }

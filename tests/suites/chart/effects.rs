@@ -261,7 +261,7 @@ fn disks() -> Result<()> {
     ] {
         ensure!(arguments.contains(&expected), "{arguments:?}");
     }
-    let others = ["--imagefs", "--after-eviction"];
+    let others = ["--imagefs", "--after-eviction", "--storage-limits"];
     let is_other = |argument: &&str| others.iter().any(|other| argument.starts_with(other));
     ensure!(!arguments.iter().any(is_other), "{arguments:?}");
     for (index, path) in ["/k", "/var/lib/containerd", "/l"].iter().enumerate() {
@@ -275,6 +275,19 @@ fn disks() -> Result<()> {
         let volumes = &objects.pod()?["spec"]["volumes"];
         ensure!(volumes[index + 2] == volume, "{volumes}");
     }
+    let limits = json!({"storageLimits": true});
+    let objects = render(&chart, &limits)?;
+    let arguments = objects.arguments()?;
+    for expected in [
+        "--storage-limits",
+        "--nodefs=/var/lib/kubelet",
+        "--imagefs=/var/lib/containerd",
+        "--pod-logs=/var/log/pods",
+    ] {
+        ensure!(arguments.contains(&expected), "{arguments:?}");
+    }
+    let mounts = &objects.container()?["volumeMounts"];
+    ensure!(mounts[2]["mountPath"] == "/var/lib/kubelet", "{mounts}");
     let images = json!({"evictionHard": {"imagefs.inodesFree": "1000"}});
     let objects = render(&chart, &images)?;
     let arguments = objects.arguments()?;

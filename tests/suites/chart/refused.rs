@@ -47,6 +47,7 @@ fn wrong_values() -> Result<()> {
         ),
         (json!({"disk": {"nodefs": "/"}}), "'nodefs' not allowed"),
         (json!({"disk": {"podLogs": "logs"}}), "/disk/podLogs'"),
+        (json!({"storageLimits": "yes"}), "/storageLimits'"),
         (json!({"afterEviction": "remove"}), "/afterEviction'"),
         (
             json!({"additions": {"protectedNamespace": []}}),

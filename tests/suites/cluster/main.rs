@@ -8,6 +8,7 @@ mod crowd;
 mod daemon_set;
 mod disk;
 mod killed;
+mod limits;
 mod memory;
 mod node;
 mod others;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
     cases.extend(others::cases());
     cases.extend(crowd::cases());
     cases.extend(disk::cases());
+    cases.extend(limits::cases());
     cases.extend(simulated::cases());
     cases.extend(rights::cases());
     cases.extend(daemon_set::cases());

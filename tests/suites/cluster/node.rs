@@ -140,26 +140,28 @@ impl Node {
         deletes: bool,
         state: &std::path::Path,
     ) -> Result<Evictor> {
-        let mut arguments = self.disk_arguments()?;
-        if deletes {
-            arguments.push("--after-eviction=delete".to_owned());
-        }
-        self.start(arguments, line, state)
+        let more = deletes.then_some("--after-eviction=delete");
+        self.start(self.seeing_disks(more)?, line, state)
     }
 
-    /// The same, to die at this point.
+    /// Holds pods to their own limits.
+    pub(crate) fn evictor_of_limits(&self, state: &std::path::Path) -> Result<Evictor> {
+        self.start(self.seeing_disks(Some("--storage-limits"))?, LINE, state)
+    }
+
+    /// With a line for the node's disk, to die at this point.
     pub(crate) fn evictor_until(
         &self,
         point: Point,
         line: &str,
         state: &std::path::Path,
     ) -> Result<Evictor> {
-        let arguments = all_arguments(self.disk_arguments()?, line, state);
+        let arguments = all_arguments(self.seeing_disks(None)?, line, state);
         let variable = (fault::VARIABLE, point.name());
         started(Evictor::start_with(&self.programs, &arguments, variable)?)
     }
 
-    fn disk_arguments(&self) -> Result<Vec<String>> {
+    fn seeing_disks(&self, more: Option<&str>) -> Result<Vec<String>> {
         let mut arguments = self.arguments(&self.kubeconfig)?;
         let places = [
             ("--nodefs", self.cluster.kubelet_root()),
@@ -168,6 +170,7 @@ impl Node {
         for (flag, place) in places {
             arguments.extend([flag.to_owned(), place.display().to_string()]);
         }
+        arguments.extend(more.map(str::to_owned));
         Ok(arguments)
     }
 

@@ -19,6 +19,10 @@ pub(crate) struct Wish {
     pub(crate) restart: &'static str,
     /// Where it has a volume on the node's disk (emptyDir).
     pub(crate) volume: Option<&'static str>,
+    /// Of that volume.
+    pub(crate) size_limit: Option<&'static str>,
+    /// Limit of ephemeral-storage.
+    pub(crate) storage: Option<&'static str>,
 }
 
 impl Wish {
@@ -33,6 +37,8 @@ impl Wish {
             class: None,
             restart: "Always",
             volume: None,
+            size_limit: None,
+            storage: None,
         }
     }
 
@@ -96,6 +102,9 @@ impl Wish {
                 resources = json!({"requests": both, "limits": both});
             }
         }
+        if let Some(storage) = self.storage {
+            resources["limits"]["ephemeral-storage"] = json!(storage);
+        }
         let mut spec = json!({
             "hostNetwork": true,
             "terminationGracePeriodSeconds": 1,
@@ -110,7 +119,12 @@ impl Wish {
             }],
         });
         if let Some(place) = self.volume {
-            spec["volumes"] = json!([{"name": "data", "emptyDir": {}}]);
+            let limit = self.size_limit.map(|limit| ("sizeLimit", limit));
+            let dir: serde_json::Map<String, Value> = limit
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), json!(value)))
+                .collect();
+            spec["volumes"] = json!([{"name": "data", "emptyDir": dir}]);
             spec["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": place}]);
         }
         if let Some(class) = self.class {

@@ -80,6 +80,10 @@ fn wrong_input() -> Result<()> {
             "--pod-logs is given, but no threshold is about a disk",
         ),
         (
+            vec!["--node-name", "n", "--root", root, "--storage-limits"],
+            "--storage-limits needs --nodefs",
+        ),
+        (
             vec![
                 "--node-name",
                 "n",

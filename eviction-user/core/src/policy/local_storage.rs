@@ -4,8 +4,8 @@
 use super::requests;
 use super::usage::{self, DiskParts};
 use crate::model::{
-    Eviction, EvictionCause, FsLayout, KillGrace, LocalStorageLimit, ObservedPod, Pod, PodStats,
-    Quantity, Resource, VolumeSource,
+    Container, Eviction, EvictionCause, FsLayout, KillGrace, LocalStorageLimit, ObservedPod, Pod,
+    PodStats, Quantity, Resource, VolumeSource,
 };
 
 /// Local storage evictions leave a pod one second.
@@ -33,6 +33,45 @@ pub fn evictions(
         .collect()
 }
 
+/// All limits of a pod, each with the bytes up to which it holds: for whoever wants to know how near they are.
+pub fn limits(pod: &Pod) -> Vec<(LocalStorageLimit, u64)> {
+    let volumes = pod.volumes.iter().filter_map(|volume| {
+        let limit = LocalStorageLimit::EmptyDir {
+            volume: volume.name.clone(),
+        };
+        Some((limit, whole_bytes(size_limit(&volume.source)?)))
+    });
+    let whole = requests::ephemeral_storage_limit(pod);
+    let whole = whole.map(|limit| (LocalStorageLimit::Pod, whole_bytes(&limit)));
+    let containers = pod.containers.iter().filter_map(|container| {
+        let limit = LocalStorageLimit::Container {
+            name: container.name.clone(),
+        };
+        Some((limit, whole_bytes(container_limit(container)?)))
+    });
+    volumes.chain(whole).chain(containers).collect()
+}
+
+/// Use is counted in whole bytes: what is above these is above the quantity.
+fn whole_bytes(limit: &Quantity) -> u64 {
+    let bytes = limit.nanos().div_euclid(1_000_000_000).max(0);
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// Of an emptyDir of any medium. Zero is no limit.
+fn size_limit(source: &VolumeSource) -> Option<&Quantity> {
+    let VolumeSource::EmptyDir(dir) = source else {
+        return None;
+    };
+    dir.size_limit.as_ref().filter(|limit| limit.sign().is_gt())
+}
+
+/// Zero is no limit.
+fn container_limit(container: &Container) -> Option<&Quantity> {
+    let limit = container.resources.limits.ephemeral_storage.as_ref();
+    limit.filter(|limit| limit.value() != 0)
+}
+
 struct Breach {
     limit: LocalStorageLimit,
     message: String,
@@ -44,16 +83,10 @@ fn breach(pod: &Pod, stats: &PodStats, layout: FsLayout) -> Option<Breach> {
         .or_else(|| container(pod, stats, layout))
 }
 
-/// The first emptyDir, of any medium, above its size limit. A limit of zero is none.
+/// The first emptyDir above its size limit.
 fn empty_dir(pod: &Pod, stats: &PodStats) -> Option<Breach> {
     pod.volumes.iter().find_map(|volume| {
-        let VolumeSource::EmptyDir(dir) = &volume.source else {
-            return None;
-        };
-        let limit = dir
-            .size_limit
-            .as_ref()
-            .filter(|limit| limit.sign().is_gt())?;
+        let limit = size_limit(&volume.source)?;
         // Of several measurements by one name the last counts here (the first in ranking).
         let measured = stats
             .volumes
@@ -100,12 +133,7 @@ fn container(pod: &Pod, stats: &PodStats, layout: FsLayout) -> Option<Breach> {
             container.name == measured.name
                 && container.resources.limits.ephemeral_storage.is_some()
         })?;
-        let limit = container
-            .resources
-            .limits
-            .ephemeral_storage
-            .as_ref()
-            .filter(|limit| limit.value() != 0)?;
+        let limit = container_limit(container)?;
         let used = usage::container_disk(measured, parts, Resource::EphemeralStorage);
         let name = &measured.name;
         (used.saturating_mul(1_000_000_000) > limit.nanos()).then(|| Breach {

@@ -63,9 +63,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
-{{/* The directories of the node's disks, if any is watched: a list in JSON. */}}
+{{/* The directories of the node's disks, if any is watched, or what pods hold there: a list in JSON. */}}
 {{- define "eviction.disks" -}}
-{{- if or (include "eviction.watches" (dict "root" . "prefix" "nodefs.")) (include "eviction.watches" (dict "root" . "prefix" "imagefs.")) -}}
+{{- if or .Values.storageLimits (include "eviction.watches" (dict "root" . "prefix" "nodefs.")) (include "eviction.watches" (dict "root" . "prefix" "imagefs.")) -}}
 {{- toJson (list .Values.disk.kubeletRoot .Values.disk.runtimeRoot .Values.disk.podLogs | uniq) -}}
 {{- else -}}
 []

@@ -1,6 +1,7 @@
 //! One turn: mark, look, decide if a decision is due, act, arm. Then wait for whatever comes first.
 
 mod act;
+mod limits;
 mod moves;
 mod observe;
 mod reclaim;
@@ -16,8 +17,9 @@ use crate::ports::{
 };
 use crate::record::Recorder;
 use crate::record::victims::VictimKeeper;
-use crate::sys::clock;
+use crate::sys::clock::{self, later};
 use crate::telemetry::metrics::{Turned, Vitals};
+use limits::Limits;
 use moves::Untold;
 use reclaim::Reclaiming;
 use removals::Removing;
@@ -55,6 +57,7 @@ pub struct Agent<S, I, X, J> {
     started: Timestamp,
     next_cycle: Timestamp,
     distances: [Option<Distance>; Signal::ALL.len()],
+    limits: Limits,
     removing: Vec<Removing>,
     reclaiming: Reclaiming,
     /// Victims of a dry run. The engine hears that they are gone when the next cycle is due, so that it
@@ -114,6 +117,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             started: now,
             next_cycle: now,
             distances: [None; Signal::ALL.len()],
+            limits: Limits::Unknown,
             removing: Vec::new(),
             reclaiming: Reclaiming::default(),
             pretended: Vec::new(),
@@ -254,7 +258,8 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         if let Some(report) = reclaimed {
             self.reclaimed(report, second, taken);
         }
-        if newly_met || gone || self.cycle_due(clock::now()) {
+        let exceeds = self.compare_limits(wake, newly_met);
+        if newly_met || gone || exceeds || self.cycle_due(clock::now()) {
             self.cycle(wake, taken);
         }
         self.observe(wake);
@@ -302,15 +307,18 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         let at = clock::between(self.started, clock::now());
         let mut turn = Turn::Armed;
         for signal in Signal::ALL {
-            match self.distances[signal.index()] {
-                Some(distance) if distance.left > 0 => {
-                    self.pace.observe(signal, distance.left, at);
+            // Crossed already: more events would say nothing new. The way back is found by the heartbeat.
+            let ahead = self.distances[signal.index()].filter(|distance| distance.left > 0);
+            if let Some(distance) = ahead {
+                self.pace.observe(signal, distance.left, at);
+            }
+            match self.limits.nearer(signal, ahead) {
+                Some(distance) => {
                     if let Some(event) = self.source.arm(signal, distance) {
                         turn = Turn::CrossedMeanwhile(event);
                     }
                 }
-                // Crossed already: more events would say nothing new. The way back is found by the heartbeat.
-                _ => self.source.disarm(signal),
+                None => self.source.disarm(signal),
             }
         }
         turn
@@ -345,15 +353,10 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         let unread = unread
             .filter(|_| self.settings.look_between)
             .map(|_| BLIND_RETRY);
+        let limits = self.settings.look_between.then(|| self.limits_due(now));
         let asked = self.reclaiming.due_in().into_iter().chain(unread);
+        let asked = asked.chain(limits.flatten());
         let others = removal.chain(asked).chain(self.inventory.follow_in()).min();
         cycle.min(look).min(others.unwrap_or(cycle))
     }
-}
-
-fn later(now: Timestamp, by: Duration) -> Timestamp {
-    Timestamp::from_nanos(
-        now.as_nanos()
-            .saturating_add(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)),
-    )
 }

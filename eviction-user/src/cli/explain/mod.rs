@@ -39,7 +39,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
         Some(mut targets) => Scan::Done(Scanner::once(&targets())),
         None => Scan::None,
     };
-    let mut inventory = host.inventory(scan, GuardsAsked::ALL, cluster.as_ref())?;
+    let mut inventory = host.inventory(scan, None, GuardsAsked::ALL, cluster.as_ref())?;
     inventory.look().map_err(|e| Failure::runtime(&e))?;
     // The kernel's counters run only while `eviction run` does.
     let snapshot = inventory.snapshot(&Growth::default());

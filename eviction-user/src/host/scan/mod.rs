@@ -14,7 +14,7 @@ use crate::sys::clock;
 use saved::{SavedScan, SavedWalk};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -87,6 +87,18 @@ impl Share {
             Self::TwentyFifth => 24,
         }
     }
+}
+
+/// The bytes below a directory, walked now in the background; `None`: told to stop. What is not there holds nothing: it may not
+/// have been made yet.
+pub(super) fn bytes_below(dir: &Path, share: Share, stop: &Arc<AtomicBool>) -> Option<u64> {
+    let Ok(top) = Top::open(dir) else {
+        return Some(0);
+    };
+    let mut throttle = Throttle::background(share.rest(), Arc::clone(stop));
+    let mut walk = Walk::begin(&top);
+    while walk.step(&top, &mut throttle) {}
+    walk.is_done().then_some(walk.bytes)
 }
 
 /// Scans while it lives.

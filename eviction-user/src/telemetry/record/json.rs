@@ -68,6 +68,7 @@ pub(super) fn object(entry: &Entry, names: &mut Names) -> Value {
                 "grace_s": eviction.time_to_leave().map(|_| eviction.grace.0.max(1)),
                 "processes": processes,
             });
+            record["signal"] = json!(eviction.cause.metric_label());
             if let EvictionCause::Pressure {
                 threshold,
                 observed,
@@ -75,7 +76,6 @@ pub(super) fn object(entry: &Entry, names: &mut Names) -> Value {
                 ..
             } = &eviction.cause
             {
-                record["signal"] = json!(threshold.signal.name());
                 record["available"] = json!(observed.map(|o| o.available));
                 record["capacity"] = json!(observed.map(|o| o.capacity));
                 record["place"] = json!(names.places.get(&threshold.signal));

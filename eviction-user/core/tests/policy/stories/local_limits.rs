@@ -7,7 +7,7 @@ use eviction_core::model::{
     ContainerStats, EmptyDir, FsLayout, FsStats, LocalStorageLimit, ObservedPod, Pod, PodStats,
     Quantity, ResourceList, Uid, Volume, VolumeSource, VolumeStats,
 };
-use eviction_core::policy::local_storage::evictions;
+use eviction_core::policy::local_storage::{evictions, limits};
 
 fn used(bytes: u64) -> FsStats {
     FsStats {
@@ -98,4 +98,33 @@ fn of_several_broken_limits_the_volume_is_named_before_the_pod_and_the_pod_befor
         Some(LocalStorageLimit::EmptyDir { .. })
     ));
     assert_eq!(broken(limited(10, 11, 11)), Some(LocalStorageLimit::Pod));
+}
+
+#[test]
+fn the_limits_are_told_in_the_bytes_up_to_which_they_hold() {
+    let names = [
+        LocalStorageLimit::EmptyDir {
+            volume: "v".to_owned(),
+        },
+        LocalStorageLimit::Pod,
+        LocalStorageLimit::Container {
+            name: "c".to_owned(),
+        },
+    ];
+    let told = limits(&limited(0, 0, 0).pod);
+    assert_eq!(told, names.clone().map(|name| (name, 10)));
+    // Half a byte more holds no byte more; nothing is no limit for a volume and a container, and one for the pod.
+    let with = |text: &str| {
+        let quantity: Quantity = text.parse().unwrap();
+        let mut pod = Pod::clone(&limited(0, 0, 0).pod);
+        pod.containers[0].resources.limits.ephemeral_storage = Some(quantity.clone());
+        pod.volumes[0].source = VolumeSource::EmptyDir(EmptyDir {
+            size_limit: Some(quantity),
+            ..EmptyDir::default()
+        });
+        limits(&pod)
+    };
+    assert_eq!(with("10500m"), names.map(|name| (name, 10)));
+    assert_eq!(with("0"), [(LocalStorageLimit::Pod, 0)]);
+    assert_eq!(limits(&Pod::new(Uid::new("b"), "default", "b")), []);
 }
