@@ -18,6 +18,7 @@ use crate::record::Recorder;
 use crate::record::victims::{self, KeptVictim, VictimKeeper};
 use crate::sys::cgroup::{CgroupNames, ChangeFeed};
 use crate::sys::clock;
+use crate::sys::fault;
 use crate::sys::realtime::Scheduled;
 use crate::telemetry::journal::ChannelJournal;
 use crate::telemetry::metrics::{Check, Vitals};
@@ -59,6 +60,13 @@ pub(super) struct RunArgs {
 }
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
+    if let Some(point) = fault::arm().map_err(|e| Failure::usage(&e))? {
+        tracing::warn!(
+            "{} is set: this process kills itself at the point {}",
+            fault::VARIABLE,
+            point.name()
+        );
+    }
     let mut host = args.host.open()?;
     if let Some(cluster) = &mut host.cluster {
         cluster.evicts = !args.dry_run;

@@ -9,6 +9,7 @@ use crate::model::{Eviction, Signal, Uid};
 use crate::ports::{Executor, KillError, KillReport, ReclaimReport, Removal};
 use crate::sys::cgroup::{CgroupDir, CgroupError, Hierarchy};
 use crate::sys::clock;
+use crate::sys::fault::{self, Point};
 use std::io;
 
 /// On behalf of whoever owns the workloads.
@@ -24,7 +25,8 @@ pub struct CgroupExecutor {
 
 struct Victim {
     uid: Uid,
-    group: CgroupDir,
+    /// `None`: it had been removed already when the victim was taken over.
+    group: Option<CgroupDir>,
     /// How it was killed; `None`: it was only asked to leave so far.
     method: Option<KillMethod>,
 }
@@ -57,7 +59,7 @@ impl CgroupExecutor {
         Ok((killed.method, report))
     }
 
-    fn watch(&mut self, uid: &Uid, group: CgroupDir, method: Option<KillMethod>) {
+    fn watch(&mut self, uid: &Uid, group: Option<CgroupDir>, method: Option<KillMethod>) {
         self.victims.push(Victim {
             uid: uid.clone(),
             group,
@@ -74,8 +76,10 @@ impl Executor for CgroupExecutor {
     fn evict(&mut self, id: u64, eviction: &Eviction) -> Result<KillReport, KillError> {
         let group = self.group(eviction)?;
         self.owner.evicting(id, eviction);
+        fault::reach(Point::RecordedNotKilled);
         let (method, report) = self.kill(&group)?;
-        self.watch(eviction.uid(), group, Some(method));
+        fault::reach(Point::KilledNotRecorded);
+        self.watch(eviction.uid(), Some(group), Some(method));
         Ok(report)
     }
 
@@ -83,15 +87,19 @@ impl Executor for CgroupExecutor {
         let group = self.group(eviction)?;
         self.owner.evicting(id, eviction);
         let asked = kill::ask_to_leave(&group).map_err(failed)?;
-        self.watch(eviction.uid(), group, None);
+        self.watch(eviction.uid(), Some(group), None);
         Ok(report("SIGTERM", asked.len()))
     }
 
     fn take_over(&mut self, uid: &Uid, name: &str, killed: bool) -> bool {
-        let found = self.owner.group(uid, name);
-        let Some(group) = found.filter(|_| self.owner.was_begun(uid)) else {
+        if !self.owner.was_begun(uid) {
             return false;
-        };
+        }
+        let group = self.owner.group(uid, name);
+        // Its volumes may be there for longer than its cgroup.
+        if group.is_none() && self.owner.is_done_with(uid) {
+            return false;
+        }
         // How it was killed is not known: signals are never wrong.
         self.watch(uid, group, killed.then_some(KillMethod::Signal));
         true
@@ -101,7 +109,7 @@ impl Executor for CgroupExecutor {
         let gone = || KillError::Gone(uid.clone());
         let position = self.position(uid).ok_or_else(gone)?;
         let group = self.victims[position].group.clone();
-        match self.kill(&group) {
+        match group.ok_or_else(gone).and_then(|group| self.kill(&group)) {
             Ok((method, report)) => {
                 self.victims[position].method = Some(method);
                 Ok(report)
@@ -118,16 +126,21 @@ impl Executor for CgroupExecutor {
             return Removal::Gone;
         };
         let Victim { group, method, .. } = &self.victims[position];
-        let empty = match kill::populated(group, self.hierarchy.version) {
-            Ok(populated) => !populated,
+        let populated = group
+            .as_ref()
+            .map(|group| kill::populated(group, self.hierarchy.version));
+        let empty = match populated {
+            None => true,
+            Some(Ok(populated)) => !populated,
             // A cgroup that has been removed takes all its processes with it. Any other failure (no descriptor left, no
             // memory) says nothing about them.
-            Err(error) => error.means_gone(),
+            Some(Err(error)) => error.means_gone(),
         };
         if !empty {
             // cgroup.kill leaves nothing behind; one round of signals may have missed a fork.
             if matches!(method, Some(method) if *method != KillMethod::CgroupKill || self.owner.revives())
-                && let Ok(processes) = kill::kill_again(group)
+                && let Some(group) = group
+                && let Ok(processes) = kill::kill_again(group, &self.hierarchy)
             {
                 self.reaper.release(processes);
             }
@@ -176,6 +189,8 @@ mod tests {
     use super::*;
     use crate::host::HostOwner;
     use crate::sys::cgroup::Version;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn a_victim_is_gone_when_it_is_empty_or_removed_but_not_when_it_cannot_be_read() {
@@ -194,7 +209,7 @@ mod tests {
         let uid = Uid::new("hog");
         executor.victims.push(Victim {
             uid: uid.clone(),
-            group,
+            group: Some(group),
             method: Some(KillMethod::CgroupKill),
         });
         let events = victim.join("cgroup.events");
@@ -207,5 +222,46 @@ mod tests {
         std::fs::remove_dir_all(&victim).unwrap();
         assert_eq!(executor.removal(&uid), Removal::Gone);
         assert!(executor.victims.is_empty());
+    }
+
+    /// Of a pod whose cgroup has been removed.
+    struct Volumes(Arc<AtomicBool>);
+
+    impl Owner for Volumes {
+        fn group(&self, _uid: &Uid, _name: &str) -> Option<CgroupDir> {
+            None
+        }
+
+        fn evicting(&mut self, _id: u64, _eviction: &Eviction) {}
+
+        fn was_begun(&self, _uid: &Uid) -> bool {
+            true
+        }
+
+        fn revives(&self) -> bool {
+            true
+        }
+
+        fn is_done_with(&self, _uid: &Uid) -> bool {
+            !self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn a_victim_without_a_cgroup_is_taken_over_as_long_as_its_owner_is_not_done_with_it() {
+        let hierarchy = Hierarchy {
+            version: Version::V2,
+            mount: "/".into(),
+            freezer: None,
+        };
+        let there = Arc::new(AtomicBool::new(true));
+        let owner = Box::new(Volumes(Arc::clone(&there)));
+        let mut executor = CgroupExecutor::new(owner, hierarchy, None).unwrap();
+        let uid = Uid::new("u1");
+        assert!(executor.take_over(&uid, "web-0", true));
+        assert_eq!(executor.removal(&uid), Removal::Running);
+        there.store(false, Ordering::Relaxed);
+        assert_eq!(executor.removal(&uid), Removal::Gone);
+        assert!(!executor.take_over(&uid, "web-0", true));
     }
 }

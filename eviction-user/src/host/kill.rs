@@ -2,6 +2,7 @@
 
 use crate::sys::cgroup::{CgroupDir, CgroupError, Hierarchy, Version, parse, subtree};
 use crate::sys::clock;
+use crate::sys::fault::{self, Point};
 use crate::sys::pidfd::PidFd;
 use crate::sys::reader::ReadError;
 use std::collections::BTreeSet;
@@ -113,9 +114,16 @@ pub fn populated(group: &CgroupDir, version: Version) -> Result<bool, ReadError>
     }
 }
 
-/// Another round of SIGKILL, for what was forked while the first one went through the list.
-pub fn kill_again(group: &CgroupDir) -> Result<Vec<PidFd>, CgroupError> {
-    signal(group)
+/// Another round of SIGKILL, for what was forked while the first one went through the list, and for what an earlier process
+/// froze and did not come to thaw: on v1 a SIGKILL does nothing before that.
+pub fn kill_again(group: &CgroupDir, hierarchy: &Hierarchy) -> Result<Vec<PidFd>, CgroupError> {
+    let processes = signal(group);
+    if hierarchy.version == Version::V1
+        && let Some(freezer) = V1Freezer::twin_of(group, hierarchy)
+    {
+        freezer.thaw();
+    }
+    processes
 }
 
 trait Freezer {
@@ -135,6 +143,9 @@ fn frozen(freezer: &dyn Freezer, group: &CgroupDir) -> Result<Killed, CgroupErro
             break;
         }
         std::thread::sleep(Duration::from_micros(200));
+    }
+    if method == KillMethod::FreezeAndSignal {
+        fault::reach(Point::Frozen);
     }
     let processes = signal(group);
     // Whatever happened: a cgroup left frozen would be a hung workload (SIGKILL does nothing on v1 before the thaw).
@@ -233,4 +244,33 @@ fn pids(group: &CgroupDir) -> Result<Vec<i32>, ReadError> {
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    #[test]
+    fn what_an_earlier_process_froze_is_thawed_after_its_signal() {
+        let mounts = tempfile::tempdir().unwrap();
+        let mut victim = Command::new("sleep").arg("60").spawn().unwrap();
+        for hierarchy in ["memory", "freezer"] {
+            let pod = mounts.path().join(hierarchy).join("pod");
+            std::fs::create_dir_all(&pod).unwrap();
+            std::fs::write(pod.join("cgroup.procs"), format!("{}\n", victim.id())).unwrap();
+        }
+        let state = mounts.path().join("freezer/pod/freezer.state");
+        std::fs::write(&state, "FROZEN").unwrap();
+        let hierarchy = Hierarchy {
+            version: Version::V1,
+            mount: mounts.path().join("memory"),
+            freezer: Some(mounts.path().join("freezer")),
+        };
+        let group = CgroupDir::open(&hierarchy.mount.join("pod")).unwrap();
+        assert_eq!(kill_again(&group, &hierarchy).unwrap().len(), 1);
+        assert_eq!(std::fs::read_to_string(&state).unwrap(), "THAWED");
+        assert_eq!(victim.wait().unwrap().signal(), Some(9));
+    }
 }

@@ -9,6 +9,7 @@ use super::reports::Report;
 use crate::host::Owner;
 use crate::model::{Eviction, Uid};
 use crate::sys::cgroup::CgroupDir;
+use crate::sys::fault::{self, Point};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
@@ -74,7 +75,15 @@ impl Owner for PodOwner {
             Some(pod) => self.after == AfterEviction::Keep && pod.is_torn_down(),
             None => listed.is_complete,
         };
-        has_ended && !self.places.has_volumes(uid.as_str())
+        if !has_ended {
+            fault::reach(Point::TeardownAwaited);
+            return false;
+        }
+        let has_volumes = self.places.has_volumes(uid.as_str());
+        if has_volumes {
+            fault::reach(Point::VolumesAwaited);
+        }
+        !has_volumes
     }
 }
 

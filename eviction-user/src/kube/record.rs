@@ -72,6 +72,9 @@ impl Record {
     }
 }
 
+/// How the name of a file ends that is not complete yet.
+const UNFINISHED: &str = "next";
+
 /// The records that have been begun, a file each. Without a folder nothing is kept.
 #[derive(Debug, Clone)]
 pub(super) struct Kept(Option<PathBuf>);
@@ -81,6 +84,13 @@ impl Kept {
         let folder = state.map(|state| state.join("records"));
         if let Some(folder) = &folder {
             std::fs::create_dir_all(folder)?;
+            for file in std::fs::read_dir(folder)? {
+                let path = file?.path();
+                // Of a process that ended while it wrote; nobody would ever remove it.
+                if path.extension().is_some_and(|end| end == UNFINISHED) {
+                    std::fs::remove_file(path)?;
+                }
+            }
         }
         Ok(Self(folder))
     }
@@ -102,7 +112,7 @@ impl Kept {
         let Some(path) = self.path(record) else {
             return Ok(());
         };
-        let next = path.with_extension("next");
+        let next = path.with_extension(UNFINISHED);
         std::fs::write(&next, serde_json::to_vec(record)?)?;
         std::fs::rename(next, path)
     }
@@ -191,5 +201,17 @@ mod tests {
         next.remove(&record());
         assert_eq!(next.read(), []);
         assert_eq!(Kept::below(None).unwrap().read(), []);
+    }
+
+    #[test]
+    fn half_a_record_of_an_earlier_process_is_removed() {
+        let state = tempfile::tempdir().unwrap();
+        let kept = Kept::below(Some(state.path())).unwrap();
+        kept.put(&record()).unwrap();
+        let half = state.path().join("records/7c1c.next");
+        std::fs::write(&half, "{").unwrap();
+        let next = Kept::below(Some(state.path())).unwrap();
+        assert!(!half.exists());
+        assert_eq!(next.read(), [record()]);
     }
 }

@@ -6,6 +6,7 @@ use super::names::REPORTER;
 use super::record::{Kept, Record};
 use crate::model::NodeEvent;
 use crate::sys::causes::causes;
+use crate::sys::fault::{self, Point};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -125,17 +126,30 @@ impl Desk {
 
     /// `round`: how often it was written before. Returns what was torn down and stays as an object, with the next round.
     async fn see_through(mut self, record: Record, mut round: u32) -> Option<(Record, u32)> {
+        for point in [Point::KilledNotRecorded, Point::KeptNotRecorded] {
+            fault::reach(point);
+        }
         if let Err(error) = self.kept.put(&record) {
             tracing::warn!(
                 record = record.id,
                 "a restart will not know of this record: {error}"
             );
         }
+        for point in [
+            Point::RecordedNotKilled,
+            Point::Frozen,
+            Point::RecordedNotKept,
+            Point::NotPatched,
+        ] {
+            fault::reach(point);
+        }
         let mut stays = false;
         while self.write(&record, round).await == Written::Yes {
+            fault::reach(Point::Patched);
             if round == 0 {
                 self.tell_pod(&record).await;
             }
+            fault::reach(Point::TeardownAwaited);
             round += 1;
             if self.is_torn_down(&record).await {
                 stays = self.after == AfterEviction::Keep;
@@ -146,7 +160,13 @@ impl Desk {
             }
             warn_put_back(&record);
         }
+        for point in [Point::VolumesAwaited, Point::RecordNotRemoved] {
+            fault::reach(point);
+        }
         self.kept.remove(&record);
+        for point in [Point::RecordRemoved, Point::VictimNotRemoved] {
+            fault::reach(point);
+        }
         stays.then_some((record, round))
     }
 

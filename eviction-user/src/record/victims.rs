@@ -2,6 +2,7 @@
 //! others (user case 2).
 
 use crate::model::Uid;
+use crate::sys::fault::{self, Point};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::Path;
@@ -75,6 +76,11 @@ fn keep(file: &Path, lists: &Receiver<Vec<KeptVictim>>) {
                 "a restart will not know who is on the way out: {}: {e}",
                 file.display()
             );
+        }
+        if !victims.is_empty() {
+            for point in [Point::KeptNotRecorded, Point::NotPatched, Point::Patched] {
+                fault::reach(point);
+            }
         }
     }
 }

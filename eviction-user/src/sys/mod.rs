@@ -6,6 +6,7 @@ pub mod causes;
 pub mod cgroup;
 pub mod clock;
 pub mod distant;
+pub mod fault;
 pub mod filesystem;
 pub mod heap;
 pub mod meminfo;

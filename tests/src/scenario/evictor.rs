@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -74,6 +74,18 @@ impl Evictor {
         groups: &[PathBuf],
     ) -> Result<Self, EvictorError> {
         Self::spawn(programs, args, |command| in_namespace(command, groups))
+    }
+
+    /// With something in its environment.
+    pub fn start_with(
+        programs: &Programs,
+        args: &[String],
+        variable: (&str, &str),
+    ) -> Result<Self, EvictorError> {
+        Self::spawn(programs, args, |command| {
+            command.env(variable.0, variable.1);
+            Ok(())
+        })
     }
 
     fn spawn(
@@ -195,6 +207,13 @@ impl Evictor {
         };
         let pid = i32::try_from(self.process.id()).map_err(|_| nix::errno::Errno::ESRCH)?;
         kill(Pid::from_raw(pid), signal)
+    }
+
+    /// How it ended by itself, and its stderr; `None`: not within `limit`.
+    pub fn ended(&mut self, limit: Duration) -> Option<(ExitStatus, String)> {
+        let status = wait_until(limit, || self.process.try_wait().ok().flatten())?;
+        self.drain();
+        Some((status, self.end()))
     }
 
     /// Stops it as a service manager would: its exit code (`None`: it did not end in time, or by a signal) and stderr.

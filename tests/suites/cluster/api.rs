@@ -48,11 +48,8 @@ impl Node {
     /// It runs, was never restarted, and is on nobody's record.
     pub(crate) fn lives_on(&self, namespace: &str, name: &str) -> Result<()> {
         let pod = self.pod(namespace, name)?;
-        let restarts = pod.pointer("/status/containerStatuses/0/restartCount");
         ensure!(
-            phase(&pod) == "Running"
-                && record(&pod).is_empty()
-                && restarts.and_then(Value::as_u64) == Some(0),
+            phase(&pod) == "Running" && record(&pod).is_empty() && restarts(&pod) == Some(0),
             "{name} did not live on: {pod}"
         );
         Ok(())
@@ -106,9 +103,24 @@ impl Node {
     }
 }
 
-/// What every eviction leaves on a pod; its message. Its reason and message in the status itself the kubelet may drop, rarely
+/// What every eviction leaves on a pod that was not started again meanwhile; its message. Its reason and message in the status itself the kubelet may drop, rarely
 /// (`kubernetes-facts.md`: 1 of 85).
 pub(crate) fn check_on_record(pod: &Value) -> Result<&str> {
+    let name = text(pod, "/metadata/name");
+    let message = check_record(pod)?;
+    let restarts = restarts(pod);
+    ensure!(restarts == Some(0), "{name} was restarted: {restarts:?}");
+    Ok(message)
+}
+
+/// Times that the kubelet started its container again.
+pub(crate) fn restarts(pod: &Value) -> Option<u64> {
+    let restarts = pod.pointer("/status/containerStatuses/0/restartCount");
+    restarts.and_then(Value::as_u64)
+}
+
+/// The same, however often it was started again before the API server was told.
+pub(crate) fn check_record(pod: &Value) -> Result<&str> {
     let name = text(pod, "/metadata/name");
     ensure!(!record(pod).is_empty(), "{name} has no record's id: {pod}");
     ensure!(phase(pod) == "Failed", "{name} is {}", phase(pod));
@@ -118,11 +130,6 @@ pub(crate) fn check_on_record(pod: &Value) -> Result<&str> {
     let disrupted = disrupted.with_context(|| format!("{name} has no DisruptionTarget: {pod}"))?;
     ensure!(disrupted["status"] == "True", "{disrupted}");
     ensure!(disrupted["reason"] == "TerminationByKubelet", "{disrupted}");
-    let restarts = pod.pointer("/status/containerStatuses/0/restartCount");
-    ensure!(
-        restarts.and_then(Value::as_u64) == Some(0),
-        "{name} was restarted: {restarts:?}"
-    );
     Ok(text(disrupted, "/message"))
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use eviction_tests::load::now_ns;
 use eviction_tests::suite::{Case, Outcome};
 use serde_json::Value;
 
@@ -11,7 +12,8 @@ use crate::node::{self, Node};
 use crate::pods::Wish;
 
 /// As many victims of one ReplicaSet.
-const ROUNDS: usize = 10;
+const REPLACED: usize = 20;
+const NAKED: usize = 20;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -20,7 +22,7 @@ pub(crate) fn cases() -> Vec<Case> {
             || node::with(one_hog),
         ),
         Case::new(
-            "ten replacements of a hog go one by one, none comes back",
+            "forty hogs of all kinds go one by one, none comes back",
             || node::with(many_hogs),
         ),
     ]
@@ -106,20 +108,91 @@ fn one_hog(node: &Node) -> Result<Outcome> {
     )))
 }
 
+/// Naked ones that are always and never restarted, then those of a ReplicaSet, which are always restarted; each with a volume.
 fn many_hogs(node: &Node) -> Result<Outcome> {
     let state = tempfile::tempdir()?;
     let mut evictor = node.evictor(state.path())?;
-    node.apply(&Wish::hog("hogs", 500).replica_set())?;
-    let evicted = |node: &Node| -> Result<Vec<Value>> {
+    let mut victims = Vec::new();
+    let began = now_ns();
+    for number in 0..NAKED {
+        let restart = if number % 2 == 0 { "Always" } else { "Never" };
+        let hog = Wish {
+            restart,
+            ..with_volume("naked")
+        };
+        let name = format!("naked-{number}");
+        node.apply(&hog.pod_named(&name))?;
+        victims.push(node.until_evicted("default", &name)?);
+    }
+    let naked = seconds_since(began);
+    let began = now_ns();
+    victims.extend(replaced(node)?);
+    let replaced = seconds_since(began);
+
+    let watched = node.stay_evicted("default")?;
+    ensure!(watched == victims.len(), "{watched} are on record");
+    let mut nameless = 0;
+    for victim in &victims {
+        let uid = text(victim, "/metadata/uid");
+        let namespace = text(victim, "/metadata/namespace");
+        let pod = node.pod(namespace, text(victim, "/metadata/name"))?;
+        check_evicted(&pod).with_context(|| "after the kubelet's next write")?;
+        ensure!(text(&pod, "/metadata/uid") == uid, "{pod}");
+        ensure!(!node.has_group(uid)?, "its cgroup is left: {pod}");
+        ensure!(!node.has_volume(uid), "its volume is left: {pod}");
+        nameless += usize::from(text(&pod, "/status/reason") != "Evicted");
+    }
+    ensure!(
+        nameless * 10 < victims.len(),
+        "{nameless} lost their reason"
+    );
+    evictor.drain();
+    let (decisions, gone) = (
+        evictor.of_kind("decision").count(),
+        evictor.of_kind("gone").count(),
+    );
+    // The last replacement may have been taken away before it was on record.
+    ensure!(
+        decisions == victims.len() || decisions == victims.len() + 1,
+        "{decisions} decisions for {} victims",
+        victims.len()
+    );
+    Ok(Outcome::Noted(format!(
+        "{} evicted ({NAKED} naked in {naked:.0} s, {} of a ReplicaSet in {replaced:.0} s), {gone} torn down in between, none revived, \
+         {nameless} without reason",
+        victims.len(),
+        victims.len() - NAKED
+    )))
+}
+
+fn with_volume(name: &'static str) -> Wish {
+    Wish {
+        volume: Some("/data"),
+        ..Wish::hog(name, 500)
+    }
+}
+
+fn seconds_since(began: u64) -> f64 {
+    (now_ns() - began) as f64 / 1e9
+}
+
+/// The victims of one ReplicaSet, whose controller makes a new hog for each.
+fn replaced(node: &Node) -> Result<Vec<Value>> {
+    node.apply(&with_volume("hogs").replica_set())?;
+    let all = |node: &Node| -> Result<Vec<Value>> {
         let pods = node.get(&["pods", "--selector", "app=hogs"])?;
-        let pods = pods["items"].as_array().cloned().unwrap_or_default();
-        Ok(pods
-            .into_iter()
-            .filter(|pod| !record(pod).is_empty())
-            .collect())
+        Ok(pods["items"].as_array().cloned().unwrap_or_default())
     };
-    node.until("ten victims", 180, |node| {
-        Ok((evicted(node)?.len() >= ROUNDS).then_some(()))
+    let evicted = |node: &Node| -> Result<Vec<Value>> {
+        let mut pods = all(node)?;
+        pods.retain(|pod| !record(pod).is_empty());
+        Ok(pods)
+    };
+    node.until(&format!("{REPLACED} victims"), 240, |node| {
+        Ok((evicted(node)?.len() >= REPLACED).then_some(()))
+    })?;
+    node.until("the last one is replaced, too", 10, |node| {
+        Ok((all(node)?.len() > REPLACED).then_some(()))
     })?;
     node.kubectl(&["scale", "replicaset", "hogs", "--replicas=0"])?;
     // The last one may be on its way still.
@@ -128,31 +201,5 @@ fn many_hogs(node: &Node) -> Result<Outcome> {
         let pods = set.pointer("/status/replicas").and_then(Value::as_u64);
         Ok((pods == Some(0)).then_some(()))
     })?;
-    let watched = node.stay_evicted("default")?;
-    let victims = evicted(node)?;
-    ensure!(
-        watched == victims.len() && watched >= ROUNDS,
-        "{watched} of {} were watched",
-        victims.len()
-    );
-    let mut nameless = 0;
-    for pod in &victims {
-        check_evicted(pod).with_context(|| "after the kubelet's next write")?;
-        nameless += usize::from(text(pod, "/status/reason") != "Evicted");
-    }
-    ensure!(nameless * 5 < victims.len(), "{nameless} lost their reason");
-    evictor.drain();
-    let (decisions, gone) = (
-        evictor.of_kind("decision").count(),
-        evictor.of_kind("gone").count(),
-    );
-    ensure!(
-        decisions == victims.len() || decisions == victims.len() + 1,
-        "{decisions} decisions for {} victims",
-        victims.len()
-    );
-    Ok(Outcome::Noted(format!(
-        "{} evicted, {gone} torn down in between, none revived, {nameless} without reason",
-        victims.len()
-    )))
+    evicted(node)
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use eviction_tests::scenario::{Evictor, Programs, wait_until};
 use eviction_tests::suite;
+use eviction_user::sys::fault::{self, Point};
 use serde_json::{Value, json};
 use xtask::cluster::{Cluster, Disk, NODE, Parts};
 use xtask::workspace::Workspace;
@@ -140,20 +141,27 @@ impl Node {
         state: &std::path::Path,
     ) -> Result<Evictor> {
         let more = deletes.then_some("--after-eviction=delete");
-        self.evictor_seeing_disks(line, more, state)
+        self.start(self.seeing_disks(more)?, line, state)
     }
 
     /// Holds pods to their own limits.
     pub(crate) fn evictor_of_limits(&self, state: &std::path::Path) -> Result<Evictor> {
-        self.evictor_seeing_disks(LINE, Some("--storage-limits"), state)
+        self.start(self.seeing_disks(Some("--storage-limits"))?, LINE, state)
     }
 
-    fn evictor_seeing_disks(
+    /// With a line for the node's disk, to die at this point.
+    pub(crate) fn evictor_until(
         &self,
+        point: Point,
         line: &str,
-        more: Option<&str>,
         state: &std::path::Path,
     ) -> Result<Evictor> {
+        let arguments = all_arguments(self.seeing_disks(None)?, line, state);
+        let variable = (fault::VARIABLE, point.name());
+        started(Evictor::start_with(&self.programs, &arguments, variable)?)
+    }
+
+    fn seeing_disks(&self, more: Option<&str>) -> Result<Vec<String>> {
         let mut arguments = self.arguments(&self.kubeconfig)?;
         let places = [
             ("--nodefs", self.cluster.kubelet_root()),
@@ -163,27 +171,17 @@ impl Node {
             arguments.extend([flag.to_owned(), place.display().to_string()]);
         }
         arguments.extend(more.map(str::to_owned));
-        self.start(arguments, line, state)
+        Ok(arguments)
     }
 
     fn start(
         &self,
-        mut arguments: Vec<String>,
+        arguments: Vec<String>,
         line: &str,
         state: &std::path::Path,
     ) -> Result<Evictor> {
-        let given = [
-            "--metrics",
-            "127.0.0.1:0",
-            "--eviction-hard",
-            line,
-            "--state",
-        ];
-        arguments.extend(given.map(str::to_owned));
-        arguments.push(state.display().to_string());
-        let mut evictor = Evictor::start(&self.programs, &arguments)?;
-        evictor.wait_for("started", Duration::from_secs(20))?;
-        Ok(evictor)
+        let arguments = all_arguments(arguments, line, state);
+        started(Evictor::start(&self.programs, &arguments)?)
     }
 
     /// Those that say where the pods are.
@@ -252,12 +250,42 @@ impl Node {
         })
     }
 
+    /// Is there a cgroup of a pod that asks for less than it may take?
+    pub(crate) fn has_group(&self, uid: &str) -> Result<bool> {
+        let group = format!("burstable/pod{uid}");
+        Ok(self.cluster.pods_group()?.join(group).exists())
+    }
+
+    /// Is the volume of a `Wish` on the node's disk?
+    pub(crate) fn has_volume(&self, uid: &str) -> bool {
+        let volume = format!("pods/{uid}/volumes/kubernetes.io~empty-dir/data");
+        self.cluster.kubelet_root().join(volume).exists()
+    }
+
     /// For whoever has to find out why a story failed.
     fn overview(&self) -> String {
         let wide = ["get", "pods", "--all-namespaces", "-o", "wide"];
         self.kubectl(&wide)
             .unwrap_or_else(|error| format!("{error:#}"))
     }
+}
+
+fn all_arguments(mut given: Vec<String>, line: &str, state: &std::path::Path) -> Vec<String> {
+    let more = [
+        "--metrics",
+        "127.0.0.1:0",
+        "--eviction-hard",
+        line,
+        "--state",
+    ];
+    given.extend(more.map(str::to_owned));
+    given.push(state.display().to_string());
+    given
+}
+
+fn started(mut evictor: Evictor) -> Result<Evictor> {
+    evictor.wait_for("started", Duration::from_secs(20))?;
+    Ok(evictor)
 }
 
 fn pods_below(root: &std::path::Path) -> Result<usize> {

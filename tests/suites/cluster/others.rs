@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use eviction_tests::suite::{Case, Outcome};
+use eviction_tests::suite::Case;
 use eviction_user::sys::node_tasks::NodeTasksReader;
 
 use crate::api::check_on_record;
@@ -12,10 +12,6 @@ use crate::pods::Wish;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new(
-            "naked pods that are never restarted go and stay as they are",
-            || node::with(naked),
-        ),
         Case::new("a pod of the victim's name is left alone", || {
             node::with(same_name)
         }),
@@ -27,30 +23,6 @@ pub(crate) fn cases() -> Vec<Case> {
             || node::with(forks),
         ),
     ]
-}
-
-/// One after the other, with a policy that leaves the pod itself behind.
-fn naked(node: &Node) -> Result<Outcome> {
-    let state = tempfile::tempdir()?;
-    let mut evictor = node.evictor(state.path())?;
-    let names = ["naked-0", "naked-1", "naked-2"];
-    for name in names {
-        let hog = Wish {
-            restart: "Never",
-            ..Wish::hog(name, 500)
-        };
-        node.apply(&hog.pod())?;
-        node.until_evicted("default", name)?;
-    }
-    let watched = node.stay_evicted("default")?;
-    ensure!(watched == names.len(), "{watched} are on record");
-    evictor.drain();
-    let victims: Vec<&str> = evictor
-        .of_kind("decision")
-        .map(|decision| decision.text("victim"))
-        .collect();
-    ensure!(victims == names, "{victims:?}");
-    Ok(Outcome::Noted(format!("{watched} evicted, none revived")))
 }
 
 /// Deleted by somebody and made anew while its predecessor is evicted.

@@ -44,7 +44,16 @@ impl Wish {
 
     /// Takes all that it can get, so many MiB each second.
     pub(crate) fn hog(name: &'static str, mib_per_s: u64) -> Self {
-        let (all, rate) = (4096 * MIB, mib_per_s * MIB);
+        Self::hog_of(name, 4096, mib_per_s)
+    }
+
+    /// Crosses the line and stops before all memory is used up: nobody but us ends it.
+    pub(crate) fn stopping_hog(name: &'static str, mib_per_s: u64) -> Self {
+        Self::hog_of(name, 1180, mib_per_s)
+    }
+
+    fn hog_of(name: &'static str, mib: u64, mib_per_s: u64) -> Self {
+        let (all, rate) = (mib * MIB, mib_per_s * MIB);
         Self {
             load: vec!["hog".to_owned(), all.to_string(), rate.to_string()],
             request: Some("16Mi"),
@@ -61,6 +70,13 @@ impl Wish {
             "metadata": {"name": self.name, "namespace": self.namespace},
             "spec": spec,
         })
+    }
+
+    /// The same pod under another name.
+    pub(crate) fn pod_named(&self, name: &str) -> Value {
+        let mut pod = self.pod();
+        pod["metadata"]["name"] = json!(name);
+        pod
     }
 
     pub(crate) fn replica_set(&self) -> Value {

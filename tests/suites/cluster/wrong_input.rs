@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 use eviction_tests::suite::{self, Case};
+use eviction_user::sys::fault;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![Case::new("wrong input is refused by name", wrong_input)]
@@ -104,6 +105,27 @@ fn wrong_input() -> Result<()> {
         ensure!(
             ended.status.code() == Some(2) && told.contains(said),
             "{arguments:?}: {}: {told}",
+            ended.status
+        );
+    }
+    for platform in ["kubernetes", "host"] {
+        let mut run = Command::new(suite::programs()?.join("eviction"));
+        run.args([
+            "run",
+            "--node-name",
+            "n",
+            "--platform",
+            platform,
+            "--root",
+            root,
+        ]);
+        let ended = run.env(fault::VARIABLE, "patching").output()?;
+        let told = String::from_utf8_lossy(&ended.stderr);
+        let said =
+            "EVICTION_FAULT_POINT: no fault point is named \"patching\"; there are decided, ";
+        ensure!(
+            ended.status.code() == Some(2) && told.contains(said),
+            "{platform}: {}: {told}",
             ended.status
         );
     }

@@ -7,6 +7,7 @@ use crate::policy::Input;
 use crate::policy::cycle::LayoutUnknown;
 use crate::ports::{Entry, Executor, Inventory, Journal, PressureSource, Wake};
 use crate::sys::clock;
+use crate::sys::fault::{self, Point};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,6 +102,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             .time_to_leave()
             .map(|grace| Duration::from_nanos(u64::try_from(grace.as_nanos()).unwrap_or(0)));
         let dry_run = self.settings.dry_run;
+        fault::reach(Point::Decided);
         // The kill goes first; the record of the decision carries the time it was made at.
         let outcome = match grace {
             _ if dry_run => None,
@@ -136,6 +138,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                     decided,
                     stage,
                 });
+                fault::reach(Point::RecordedNotKept);
                 self.keep_victims();
                 self.tell(match grace {
                     Some(grace) => Entry::Asked {

@@ -6,6 +6,7 @@ use crate::model::{Timestamp, Uid};
 use crate::policy::Input;
 use crate::ports::{Entry, Executor, Inventory, Journal, PressureSource, Removal, Wake};
 use crate::sys::clock;
+use crate::sys::fault::{self, Point};
 use std::time::Duration;
 
 /// After this a victim that still runs is reported.
@@ -58,6 +59,8 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         for victim in std::mem::take(&mut self.removing) {
             match self.executor.removal(&victim.uid) {
                 Removal::Gone => {
+                    fault::reach(Point::RecordNotRemoved);
+                    fault::reach(Point::RecordRemoved);
                     has_gone = true;
                     self.tell(Entry::Gone {
                         id: victim.id,
@@ -72,6 +75,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
             }
         }
         if has_gone {
+            fault::reach(Point::VictimNotRemoved);
             self.keep_victims();
         }
         has_gone
