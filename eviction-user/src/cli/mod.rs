@@ -10,6 +10,7 @@ mod fs_args;
 mod guards;
 mod host_args;
 mod kube_args;
+mod kubelet_args;
 mod metrics;
 mod place;
 mod recording;

@@ -7,6 +7,7 @@ mod follow;
 mod groups;
 mod identity;
 mod known;
+mod kubelet;
 mod member;
 mod names;
 mod owner;
@@ -20,6 +21,7 @@ pub use cluster::{AfterEviction, Cluster, ClusterConfig, ClusterError, NodeEvent
 pub use disk::PodPlaces;
 pub use groups::PodGroups;
 pub use identity::PodCgroup;
+pub use kubelet::{KubeletFlags, NoKubelet, RunningKubelet};
 pub use names::RECORD;
 pub use owner::PodOwner;
 pub use root::pods_root;
