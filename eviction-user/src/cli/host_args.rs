@@ -6,6 +6,7 @@ use super::fs_args::FsArgs;
 use super::guards;
 use super::kube_args::{KubeArgs, Platform};
 use super::kubelet_args;
+use super::pairing;
 use crate::bpf::Wanted;
 use crate::config::{Effective, FsPaths, HostConfig, HostFlags, PodsLayout};
 use crate::host::{
@@ -134,6 +135,9 @@ impl HostArgs {
                 let found = self.kube.kubelet.find(self.kube.node())?;
                 let layout = PodsLayout::of(&ours, &found.settings);
                 found.tell(&layout);
+                if let Some(kubelets) = &found.settings.effective {
+                    pairing::warn(&ours, kubelets);
+                }
                 let root = kubelet_args::root(self.root.as_deref(), &layout, hierarchy)?;
                 let kubelet_root = layout.root_dir.as_ref().map(|root| root.value.as_path());
                 HostConfig::resolve_for_pods(&flags, &ours, root, kubelet_root)

@@ -12,6 +12,7 @@ mod host_args;
 mod kube_args;
 mod kubelet_args;
 mod metrics;
+mod pairing;
 mod place;
 mod recording;
 mod replay;

@@ -102,6 +102,12 @@ fn thresholds(
     Ok((kept, left))
 }
 
+/// Of a hard threshold: those of disks are, unless nobody wrote them for us.
+pub(super) fn is_ours(effective: &Effective, threshold: &Threshold) -> bool {
+    fs_paths::flag(threshold.signal).is_none()
+        || kubelets_own(effective, threshold, WarningKind::LeftToTheKubelet).is_err()
+}
+
 /// What is told of a threshold that was not written for us; `Err`: where it was.
 fn kubelets_own(
     effective: &Effective,

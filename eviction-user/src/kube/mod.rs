@@ -10,6 +10,7 @@ mod known;
 mod kubelet;
 mod member;
 mod names;
+mod own_node;
 mod owner;
 mod record;
 mod reports;

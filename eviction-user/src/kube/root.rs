@@ -129,10 +129,7 @@ mod tests {
             let found = pods_root(&hierarchy, "/custom", driver);
             found.map(|path| path.strip_prefix(mount.path()).unwrap().to_owned())
         };
-        let places = [
-            "custom/kubepods",
-            "custom.slice/custom-kubepods.slice",
-        ];
+        let places = ["custom/kubepods", "custom.slice/custom-kubepods.slice"];
         let whole = places.map(|place| mount.path().join(place));
         assert_eq!(found("cgroupfs"), Err(whole.clone()));
         std::fs::create_dir_all(&whole[1]).unwrap();
