@@ -6,6 +6,7 @@ mod chart;
 mod crash;
 mod daemon_set;
 mod disk;
+mod kubelet;
 mod memory;
 mod node;
 mod others;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
     cases.extend(others::cases());
     cases.extend(disk::cases());
     cases.extend(simulated::cases());
+    cases.extend(kubelet::cases());
     cases.extend(rights::cases());
     cases.extend(daemon_set::cases());
     let ended = suite::main(cases);
