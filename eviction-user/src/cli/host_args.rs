@@ -8,7 +8,7 @@ use super::kube_args::{KubeArgs, Platform};
 use super::kubelet_args;
 use super::pairing;
 use crate::bpf::Wanted;
-use crate::config::{Effective, FsPaths, HostConfig, HostFlags, PodsLayout};
+use crate::config::{Effective, FsPaths, HostConfig, HostFlags, PodsLayout, WarningKind};
 use crate::host::{
     Children, FileSystems, GuardsAsked, NodeInventory, Scan, ScanTarget, Targets, Watched,
     Workloads,
@@ -140,8 +140,15 @@ impl HostArgs {
                 }
                 let root = kubelet_args::root(self.root.as_deref(), &layout, hierarchy)?;
                 let kubelet_root = layout.root_dir.as_ref().map(|root| root.value.as_path());
-                HostConfig::resolve_for_pods(&flags, &ours, root, kubelet_root)
-                    .map(|config| (config, Some(layout)))
+                let config = HostConfig::resolve_for_pods(&flags, &ours, root, kubelet_root);
+                config.map(|mut config| {
+                    if found.settings.effective.is_some() {
+                        // Its lines are known, and have been compared.
+                        let guessed = WarningKind::SharedWithTheKubelet;
+                        config.warnings.retain(|warning| warning.kind != guessed);
+                    }
+                    (config, Some(layout))
+                })
             }
         }
         .map_err(|e| Failure::usage(&e))

@@ -80,7 +80,7 @@ impl KubeArgs {
         let places = PodPlaces {
             kubelet: kubelet_args::directory("--nodefs", nodefs, layout.root_dir.as_ref())
                 .unwrap_or_else(|| KUBELET.into()),
-            logs: logs.unwrap_or_else(|| POD_LOGS.into()),
+            logs: logs.unwrap_or_else(|| layout.pod_logs.value.clone()),
         };
         if watches_a_disk && !places.logs.is_dir() {
             tracing::warn!(

@@ -62,6 +62,11 @@ pub fn pairs(
         let capacity = capacity(signal);
         let own = hard(ours, signal).filter(|threshold| pods::is_ours(ours, threshold))?;
         let other = hard(kubelets, signal)?;
+        // For all pods together both may have a copy of the node's line: that has been compared.
+        let is_written = |settings: &Effective| settings.hard.entries.contains_key(signal.name());
+        if !is_written(ours) && !is_written(kubelets) {
+            return None;
+        }
         let (mine, its) = (line(ours, own, capacity), line(kubelets, other, capacity));
         let order = match (mine.amount.zip(its.amount), &own.limit, &other.limit) {
             (Some((mine, its)), ..) => Some(mine.cmp(&its)),
@@ -197,11 +202,12 @@ mod tests {
         let found = pairs(&defaults, &defaults, |_| None);
         let signals: Vec<_> = found.iter().map(|pair| pair.signal).collect();
         // The disks' defaults are the kubelet's alone.
-        assert_eq!(
-            signals,
-            [Signal::MemoryAvailable, Signal::AllocatableMemoryAvailable]
-        );
-        assert_eq!(found[1].ours.text, "100Mi");
+        assert_eq!(signals, [Signal::MemoryAvailable]);
+        let own = settings("memory.available<1Gi,allocatableMemory.available<400Mi");
+        let found = pairs(&own, &defaults, |_| None);
+        let pods = found.last().unwrap();
+        assert_eq!(pods.signal, Signal::AllocatableMemoryAvailable);
+        assert_eq!((&*pods.ours.text, &*pods.kubelets.text), ("400Mi", "100Mi"));
         assert!(pairs(&settings("pid.available<5%"), &defaults, |_| None).is_empty());
     }
 }

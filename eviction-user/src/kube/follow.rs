@@ -208,13 +208,7 @@ mod tests {
     #[test]
     fn a_list_counts_when_it_is_complete_and_the_last_one_stays_while_the_server_is_away() {
         let (told, heard) = watch::channel(Arc::new(Listed::default()));
-        let mut follower = Follower {
-            node: "n",
-            told: &told,
-            listing: Listed::default(),
-            own: OwnNode::default(),
-            is_known: true,
-        };
+        let mut follower = follower(&told);
         let uids = || heard.borrow().pods.keys().cloned().collect::<Vec<_>>();
         let trouble = || heard.borrow().trouble.clone();
 
@@ -257,6 +251,40 @@ mod tests {
         assert!(why().starts_with(said), "{}", why());
         follower.hear_node(Ok(Event::Apply(Node::default())));
         assert!(heard.borrow().state().is_ok());
+    }
+
+    fn follower(told: &watch::Sender<Arc<Listed>>) -> Follower<'_> {
+        Follower {
+            node: "n",
+            told,
+            listing: Listed::default(),
+            own: OwnNode::default(),
+            is_known: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn who_only_looks_gets_along_without_the_right_to_read_nodes() {
+        let forbidden = || {
+            let answer = kube::core::Status::failure("no", "Forbidden").with_code(403);
+            let error = kube::Error::Api(Box::new(answer));
+            Err(watcher::Error::InitialListFailed(error))
+        };
+        for evicts in [false, true] {
+            let (told, heard) = watch::channel(Arc::new(Listed::default()));
+            let mut follower = follower(&told);
+            let events = vec![
+                forbidden(),
+                Ok(Event::Init),
+                Ok(Event::InitDone),
+                Ok(Event::Apply(Node::default())),
+            ];
+            let mut own = futures_util::stream::iter(events);
+            follower.wait_for_node(&mut own, evicts).await;
+            assert_eq!(follower.is_known, evicts);
+            let why = heard.borrow().state().unwrap_err();
+            assert_eq!(why.contains("there is no node n"), evicts, "{why}");
+        }
     }
 
     fn lost_node() -> watcher::Result<Event<Node>> {

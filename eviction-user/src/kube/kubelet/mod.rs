@@ -81,6 +81,17 @@ impl RunningKubelet {
         all.pop().ok_or(other)
     }
 
+    /// `process`: what would be its directory in /proc. `line`: its arguments, separated by spaces.
+    #[cfg(test)]
+    pub(crate) fn for_tests(process: &Path, line: &str) -> Self {
+        let words = line.split_whitespace().map(OsString::from);
+        Self {
+            pid: 7,
+            flags: KubeletFlags::parse(words.collect()).unwrap(),
+            process: process.to_owned(),
+        }
+    }
+
     /// A file by the name that it has for the kubelet. Where we may not look through its eyes (AppArmor), what has this name
     /// here: in a container it is there only if somebody has mounted it.
     pub fn read(&self, path: &Path) -> io::Result<String> {
