@@ -130,7 +130,16 @@ fn kubelets(proc: &Path) -> Vec<(i32, PathBuf)> {
         .filter(|(_, process)| is_kubelet(process) == Some(true))
         .collect();
     found.sort_unstable();
+    // A child has its parent's name until it runs its own program: every mount that the kubelet makes is such a one.
+    let pids: Vec<i32> = found.iter().map(|(pid, _)| *pid).collect();
+    found.retain(|(_, process)| parent(process).is_none_or(|parent| !pids.contains(&parent)));
     found
+}
+
+fn parent(process: &Path) -> Option<i32> {
+    let status = std::fs::read_to_string(process.join("status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    line?.trim().parse().ok()
 }
 
 fn is_kubelet(process: &Path) -> Option<bool> {
@@ -227,6 +236,15 @@ mod tests {
         assert_eq!(found.pid, 20);
         assert_eq!(found.flags.root_dir, Some("/k".into()));
         assert_eq!(Proc::with(&[]).find("n").unwrap_err(), NoKubelet::Unseen);
+        // On its way to become `mount`.
+        let line = "/usr/bin/kubelet --root-dir=/k";
+        let proc = Proc::with(&[
+            (20, "kubelet", SERVICE, line),
+            (21, "kubelet", SERVICE, line),
+        ]);
+        let status = proc.0.path().join("21/status");
+        fs::write(status, "Name:\tkubelet\nPPid:\t20\n").unwrap();
+        assert_eq!(proc.find("n").unwrap().pid, 20);
     }
 
     #[test]
