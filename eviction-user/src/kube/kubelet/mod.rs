@@ -52,10 +52,11 @@ impl RunningKubelet {
         let mut all = Vec::new();
         let mut others = Vec::new();
         for (pid, process) in kubelets(proc) {
-            // One that has ended meanwhile.
-            let Ok(line) = std::fs::read(process.join("cmdline")) else {
+            // Of one that has ended nothing is left, or no line until its parent has taken note.
+            let line = std::fs::read(process.join("cmdline")).unwrap_or_default();
+            if line.is_empty() {
                 continue;
-            };
+            }
             let flags = KubeletFlags::parse(arguments(&line)).map_err(|error| {
                 let error = error.to_string();
                 NoKubelet::CommandLine { pid, error }
@@ -236,6 +237,10 @@ mod tests {
         assert_eq!(found.pid, 20);
         assert_eq!(found.flags.root_dir, Some("/k".into()));
         assert_eq!(Proc::with(&[]).find("n").unwrap_err(), NoKubelet::Unseen);
+        // Killed, and its parent has not taken note.
+        let proc = Proc::with(&[(20, "kubelet", SERVICE, "kubelet")]);
+        fs::write(proc.0.path().join("20/cmdline"), "").unwrap();
+        assert_eq!(proc.find("n").unwrap_err(), NoKubelet::Unseen);
         // On its way to become `mount`.
         let line = "/usr/bin/kubelet --root-dir=/k";
         let proc = Proc::with(&[
