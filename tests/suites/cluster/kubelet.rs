@@ -80,7 +80,16 @@ fn origins(node: &Node) -> Result<()> {
         );
     }
     let (table, _) = eviction(node, &["config", "kubelet"])?;
-    ensure!(table.contains(&pods), "{table}");
+    // Long values are on more than one line.
+    let is_whole = |key: &str, value: &str| {
+        let mut lines = table.lines();
+        lines.any(|line| line.starts_with(key) && line.contains(value))
+    };
+    ensure!(
+        is_whole("--root-dir", "the kubelet's --root-dir")
+            && is_whole("used as --root", "cgroupRoot and cgroupDriver"),
+        "{table}"
+    );
     Ok(())
 }
 
