@@ -1,9 +1,12 @@
 //! `eviction config`: is a file good, what is in force, and a kubelet's settings in our own words.
 
 use super::eviction_args::EvictionArgs;
+use super::kubelet_args::KubeletArgs;
 use super::table::{print, table};
 use super::{Exit, Failure};
-use crate::config::{Effective, EvictionFlags, Warning};
+use crate::config::{Effective, EvictionFlags, PodsLayout, Row, Warning};
+use crate::kube::pods_root;
+use crate::sys::cgroup::Hierarchy;
 use crate::telemetry::record::Output;
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -26,6 +29,18 @@ enum ConfigCommand {
     Check { file: PathBuf },
     /// Prints every setting in force and where it comes from.
     Effective(EffectiveArgs),
+    /// Prints what this node's kubelet has decided, where each value comes from, and what `--platform
+    /// kubernetes` makes of it.
+    Kubelet {
+        #[command(flatten)]
+        kubelet: KubeletArgs,
+        /// Whose kubelet, where more than one runs.
+        #[arg(long, value_name = "NAME", env = "NODE_NAME", hide_env_values = true)]
+        node_name: Option<String>,
+        /// How it is printed.
+        #[arg(long, value_enum, default_value = "text")]
+        output: Output,
+    },
     /// Writes the eviction settings of a kubelet as a file of our own kind.
     Import {
         /// A KubeletConfiguration, or a saved /configz answer.
@@ -53,6 +68,11 @@ pub(super) fn config(args: &ConfigArgs) -> Result<Exit, Failure> {
     match &args.command {
         ConfigCommand::Check { file } => check(file),
         ConfigCommand::Effective(args) => effective(args),
+        ConfigCommand::Kubelet {
+            kubelet,
+            node_name,
+            output,
+        } => decided(kubelet, node_name.as_deref(), *output),
         ConfigCommand::Import { from, to } => import(from, to.as_deref()),
     }
 }
@@ -107,6 +127,65 @@ fn effective(args: &EffectiveArgs) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Good)
+}
+
+fn decided(args: &KubeletArgs, node: Option<&str>, output: Output) -> Result<Exit, Failure> {
+    let found = args.find(node.filter(|name| !name.is_empty()))?;
+    if found.from.is_empty() && found.doubts.is_empty() {
+        return Err(Failure::usage(
+            "no process `kubelet` is to be seen here: name the kubelet's file by --kubelet-config",
+        ));
+    }
+    let mut warnings = found.doubts.clone();
+    let effective = found.settings.effective.iter();
+    warnings.extend(effective.flat_map(|e| e.warnings.iter().map(Warning::to_string)));
+    let layout = PodsLayout::of(&load(None, &EvictionFlags::default())?, &found.settings);
+    let mut rows = found.settings.rows();
+    rows.extend(used(&layout)?);
+    match output {
+        Output::Text => {
+            for warning in &warnings {
+                eprintln!("warning: {warning}");
+            }
+            let rows = rows
+                .into_iter()
+                .map(|row| vec![row.key, row.value, row.source]);
+            print(&table(&["key", "value", "source"], rows));
+        }
+        Output::Json => {
+            let json = json!({"from": found.from, "settings": rows, "warnings": warnings});
+            print(&json.to_string());
+        }
+    }
+    Ok(Exit::Good)
+}
+
+/// The flags that need not be given.
+fn used(layout: &PodsLayout) -> Result<Vec<Row>, Failure> {
+    let hierarchy = Hierarchy::detect().map_err(|e| Failure::runtime(&e))?;
+    let (root, driver) = (&layout.cgroup_root, &layout.cgroup_driver);
+    let row = |key: &str, value: String, source: String| Row {
+        key: format!("used as {key}"),
+        value,
+        source,
+    };
+    let mut rows = vec![row(
+        "--root",
+        match pods_root(&hierarchy, &root.value, &driver.value) {
+            Ok(path) => path.display().to_string(),
+            Err([one, other]) => {
+                format!("neither {} nor {} is there", one.display(), other.display())
+            }
+        },
+        "cgroupRoot and cgroupDriver".to_owned(),
+    )];
+    if let Some(dir) = &layout.root_dir {
+        let path = dir.value.display().to_string();
+        rows.push(row("--nodefs", path, "--root-dir".to_owned()));
+    }
+    let logs = layout.pod_logs.value.display().to_string();
+    rows.push(row("--pod-logs", logs, "podLogsDir".to_owned()));
+    Ok(rows)
 }
 
 fn import(from: &Path, to: Option<&Path>) -> Result<Exit, Failure> {

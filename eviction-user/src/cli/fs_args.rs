@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Default, Args)]
 pub(super) struct FsArgs {
     /// A path on the file system that nodefs.available and nodefs.inodesFree are about. For pods: the
-    /// kubelet's root directory.
+    /// kubelet's root directory, and that is the default where its process is to be seen.
     #[arg(long, value_name = "PATH")]
     pub(super) nodefs: Option<PathBuf>,
     /// The same for imagefs.available and imagefs.inodesFree. For pods: the runtime's directory.

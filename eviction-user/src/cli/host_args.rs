@@ -5,13 +5,15 @@ use super::eviction_args::EvictionArgs;
 use super::fs_args::FsArgs;
 use super::guards;
 use super::kube_args::{KubeArgs, Platform};
+use super::kubelet_args;
+use super::pairing;
 use crate::bpf::Wanted;
-use crate::config::{FsPaths, HostConfig, HostFlags};
+use crate::config::{Effective, FsPaths, HostConfig, HostFlags, PodsLayout, WarningKind};
 use crate::host::{
     Children, FileSystems, GuardsAsked, LimitWatch, NodeInventory, Scan, ScanTarget, Targets,
     Watched, Workloads,
 };
-use crate::kube::{Cluster, ClusterConfig, ClusterError, PodPlaces, pods_root};
+use crate::kube::{Cluster, ClusterConfig, ClusterError, PodPlaces};
 use crate::model::{FsLayout, Operator, Signal, Threshold};
 use crate::policy::{EngineConfig, containerfs};
 use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy};
@@ -26,7 +28,8 @@ pub(super) struct HostArgs {
     #[arg(long, value_enum)]
     platform: Platform,
     /// The cgroup whose child cgroups are the workloads: a path below /sys/fs/cgroup. Nothing outside
-    /// it is ever evicted. For pods: the one that holds them all. [default: kubepods or kubepods.slice]
+    /// it is ever evicted. For pods: the one that holds them all. [default: what the kubelet's cgroupRoot
+    /// and cgroupDriver lead to, kubepods or kubepods.slice at the top where it has none]
     #[arg(long, value_name = "CGROUP")]
     root: Option<PathBuf>,
     /// A configuration file: our own kind, a KubeletConfiguration or a saved /configz. Files of FILE.d
@@ -83,27 +86,22 @@ impl HostArgs {
     pub(super) fn open(&self) -> Result<Host, Failure> {
         let cluster = self.kube.check(self.platform)?;
         let hierarchy = Hierarchy::detect().map_err(|e| Failure::runtime(&e))?;
-        let mut config = self.config(&hierarchy)?;
+        let (mut config, layout) = self.config(&hierarchy)?;
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
         guards::check(&config.additions, &hierarchy)?;
         let root = open_root(&mut config, &hierarchy, self.platform)?;
         let file_systems = open_file_systems(&config)?;
-        let pod_places = match self.platform {
-            Platform::Host => None,
-            Platform::Kubernetes => {
-                let has_a_line = config
-                    .thresholds
-                    .iter()
-                    .any(|threshold| file_systems.of(threshold.signal).is_some());
-                let watches_a_disk = has_a_line || self.kube.storage_limits;
-                Some(
-                    self.kube
-                        .places(config.paths.nodefs.as_deref(), watches_a_disk)?,
-                )
-            }
-        };
+        let has_a_line = config
+            .thresholds
+            .iter()
+            .any(|threshold| file_systems.of(threshold.signal).is_some());
+        let watches_a_disk = has_a_line || self.kube.storage_limits;
+        let nodefs = config.paths.nodefs.as_deref();
+        let pod_places = layout
+            .map(|layout| self.kube.places(nodefs, watches_a_disk, &layout))
+            .transpose()?;
         check_containerfs(&config.thresholds, file_systems.layout())?;
         warn_unknown_workloads(&config, &root);
         Ok(Host {
@@ -118,7 +116,8 @@ impl HostArgs {
         })
     }
 
-    fn config(&self, hierarchy: &Hierarchy) -> Result<HostConfig, Failure> {
+    /// With where pods are, on a Kubernetes node.
+    fn config(&self, hierarchy: &Hierarchy) -> Result<(HostConfig, Option<PodsLayout>), Failure> {
         let flags = HostFlags {
             root: self.root.clone(),
             config: self.config.clone(),
@@ -134,22 +133,31 @@ impl HostArgs {
             reclaim_timeout: self.reclaim.reclaim_timeout.clone(),
         };
         match self.platform {
-            Platform::Host => HostConfig::resolve(&flags),
+            Platform::Host => HostConfig::resolve(&flags).map(|config| (config, None)),
             Platform::Kubernetes => {
-                let found = self.root.clone().or_else(|| pods_root(hierarchy));
-                let root = found.ok_or_else(|| no_pods_root(hierarchy))?;
-                HostConfig::resolve_for_pods(&flags, root)
+                let ours = Effective::load(self.config.as_deref(), &flags.eviction);
+                let ours = ours.map_err(|e| Failure::usage(&e))?;
+                let found = self.kube.kubelet.find(self.kube.node())?;
+                let layout = PodsLayout::of(&ours, &found.settings);
+                found.tell(&layout);
+                if let Some(kubelets) = &found.settings.effective {
+                    pairing::warn(&ours, kubelets);
+                }
+                let root = kubelet_args::root(self.root.as_deref(), &layout, hierarchy)?;
+                let kubelet_root = layout.root_dir.as_ref().map(|root| root.value.as_path());
+                let config = HostConfig::resolve_for_pods(&flags, &ours, root, kubelet_root);
+                config.map(|mut config| {
+                    if found.settings.effective.is_some() {
+                        // Its lines are known, and have been compared.
+                        let guessed = WarningKind::SharedWithTheKubelet;
+                        config.warnings.retain(|warning| warning.kind != guessed);
+                    }
+                    (config, Some(layout))
+                })
             }
         }
         .map_err(|e| Failure::usage(&e))
     }
-}
-
-fn no_pods_root(hierarchy: &Hierarchy) -> Failure {
-    Failure::usage(&format!(
-        "--root is missing: there is neither {mount}/kubepods nor {mount}/kubepods.slice; start the kubelet, or name the cgroup below its cgroupRoot that holds all pods",
-        mount = hierarchy.mount.display()
-    ))
 }
 
 impl Host {

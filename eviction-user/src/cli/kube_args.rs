@@ -1,6 +1,8 @@
 //! What `run` and `explain` are told of the cluster.
 
 use super::Failure;
+use super::kubelet_args::{self, KubeletArgs};
+use crate::config::PodsLayout;
 use crate::kube::{AfterEviction, ClusterConfig, PodPlaces};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
@@ -24,7 +26,7 @@ pub(super) struct KubeArgs {
     kubeconfig: Option<PathBuf>,
     /// Where the pods' logs lie, with --platform kubernetes and a disk threshold or --storage-limits: they count
     /// as the pods' use.
-    /// [default: /var/log/pods]
+    /// [default: the kubelet's podLogsDir]
     #[arg(long, value_name = "DIR")]
     pod_logs: Option<PathBuf>,
     /// Hold pods to their own limits on local storage (sizeLimit of an emptyDir, limits of ephemeral-storage), with --platform
@@ -35,6 +37,8 @@ pub(super) struct KubeArgs {
     /// layers of its containers as long as it is there. [default: keep]
     #[arg(long, value_enum, value_name = "WHAT")]
     after_eviction: Option<After>,
+    #[command(flatten)]
+    pub(super) kubelet: KubeletArgs,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -49,11 +53,12 @@ const KUBELET: &str = "/var/lib/kubelet";
 const POD_LOGS: &str = "/var/log/pods";
 
 impl KubeArgs {
-    /// `nodefs`: as given. `watches_a_disk`: a threshold is about one, or limits of pods are.
+    /// `nodefs`: as it is watched. `watches_a_disk`: a threshold is about one, or limits of pods are.
     pub(super) fn places(
         &self,
         nodefs: Option<&Path>,
         watches_a_disk: bool,
+        layout: &PodsLayout,
     ) -> Result<PodPlaces, Failure> {
         if self.pod_logs.is_some() && !watches_a_disk {
             return Err(Failure::usage(
@@ -72,11 +77,29 @@ impl KubeArgs {
                 logs.display()
             )));
         }
-        let or = |given: Option<&Path>, usual: &str| given.map_or(usual.into(), Path::to_owned);
-        Ok(PodPlaces {
-            kubelet: or(nodefs, KUBELET),
-            logs: or(self.pod_logs.as_deref(), POD_LOGS),
-        })
+        let logs = kubelet_args::directory(
+            "--pod-logs",
+            self.pod_logs.as_deref(),
+            Some(&layout.pod_logs),
+        );
+        let places = PodPlaces {
+            kubelet: kubelet_args::directory("--nodefs", nodefs, layout.root_dir.as_ref())
+                .unwrap_or_else(|| KUBELET.into()),
+            logs: logs.unwrap_or_else(|| layout.pod_logs.value.clone()),
+        };
+        if watches_a_disk && !places.logs.is_dir() {
+            tracing::warn!(
+                "the pods' logs do not count as their use: {} ({}) is no directory here; mount it, or name it by --pod-logs",
+                places.logs.display(),
+                layout.pod_logs.origin
+            );
+        }
+        Ok(places)
+    }
+
+    /// The node's name, if it is given.
+    pub(super) fn node(&self) -> Option<&str> {
+        self.node_name.as_deref().filter(|name| !name.is_empty())
     }
 
     pub(super) fn check(&self, platform: Platform) -> Result<Option<ClusterConfig>, Failure> {
@@ -94,16 +117,18 @@ impl KubeArgs {
             Platform::Host if self.after_eviction.is_some() => Err(Failure::usage(
                 "--after-eviction has no effect with --platform host: leave it out, or give --platform kubernetes",
             )),
+            Platform::Host if self.kubelet.is_given() => Err(Failure::usage(
+                "--kubelet-config has no effect with --platform host: leave it out, or give --platform kubernetes",
+            )),
             Platform::Host => Ok(None),
             Platform::Kubernetes => {
-                let given = self.node_name.as_ref().filter(|name| !name.is_empty());
-                let node = given.ok_or_else(|| {
+                let node = self.node().ok_or_else(|| {
                     Failure::usage(
                         "--node-name is missing: give this node's name as `kubectl get nodes` shows it; in a DaemonSet set NODE_NAME from the downward API (fieldRef spec.nodeName)",
                     )
                 })?;
                 Ok(Some(ClusterConfig {
-                    node: node.clone(),
+                    node: node.to_owned(),
                     kubeconfig: self.kubeconfig.clone(),
                     evicts: false,
                     after: match self.after_eviction {

@@ -8,6 +8,7 @@ use super::warning::{Warning, WarningKind};
 use crate::model::{Limit, Signal, Span, Threshold};
 use crate::policy::thresholds::defaults;
 use crate::policy::thresholds::parse::Source;
+use std::path::Path;
 
 /// Shorter cycles would do nothing but cost.
 const SHORTEST_INTERVAL: Span = Span::from_millis(100);
@@ -66,6 +67,7 @@ pub(super) fn values(settings: &Effective) -> Result<(), ConfigError> {
         };
         return Err(fault(keys::CGROUP_DRIVER, &settings.cgroup_driver, choice));
     }
+    places(settings)?;
     let interval = &settings.monitoring_interval;
     if interval.value < SHORTEST_INTERVAL {
         let too_short = SettingFault::Interval {
@@ -73,6 +75,24 @@ pub(super) fn values(settings: &Effective) -> Result<(), ConfigError> {
             reason: format!("must be at least {SHORTEST_INTERVAL}"),
         };
         return Err(fault(keys::MONITORING_INTERVAL, interval, too_short));
+    }
+    Ok(())
+}
+
+fn places(settings: &Effective) -> Result<(), ConfigError> {
+    let root = &settings.cgroup_root;
+    if root
+        .value
+        .split('/')
+        .any(|level| matches!(level, "." | ".."))
+    {
+        let text = root.value.clone();
+        return Err(fault(keys::CGROUP_ROOT, root, SettingFault::NoCgroup(text)));
+    }
+    let logs = &settings.pod_logs;
+    if !Path::new(&logs.value).is_absolute() {
+        let text = logs.value.clone();
+        return Err(fault(keys::POD_LOGS, logs, SettingFault::NotAbsolute(text)));
     }
     Ok(())
 }

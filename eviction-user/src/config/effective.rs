@@ -39,6 +39,7 @@ pub struct Effective {
     pub cgroup_root: Sourced<String>,
     pub cgroup_driver: Sourced<String>,
     pub runtime_endpoint: Sourced<String>,
+    pub pod_logs: Sourced<String>,
     pub monitoring_interval: Sourced<Span>,
     /// What is added to the kubelet's policy.
     pub addition_settings: AdditionSettings,
@@ -59,7 +60,16 @@ impl Effective {
             Some(Loaded { format, layer }) => (Some(format), layer),
             None => (None, Layer::default()),
         };
-        flags.lay_over(&mut layer)?;
+        flags.lay_over(&mut layer, Origin::Flag)?;
+        Self::of(format, layer, warnings)
+    }
+
+    /// Over the defaults, and checked. `format`: of the main file.
+    pub(super) fn of(
+        format: Option<Format>,
+        layer: Layer,
+        warnings: Vec<Warning>,
+    ) -> Result<Self, ConfigError> {
         let mut effective = resolve(format, layer, warnings);
         check::values(&effective)?;
         effective.additions = effective.addition_settings.additions()?;
@@ -172,6 +182,7 @@ fn resolve(format: Option<Format>, layer: Layer, warnings: Vec<Warning>) -> Effe
             layer.runtime_endpoint,
             "unix:///run/containerd/containerd.sock".to_owned(),
         ),
+        pod_logs: or(layer.pod_logs, "/var/log/pods".to_owned()),
         monitoring_interval: or(layer.monitoring_interval, Span::from_secs(10)),
         addition_settings: layer.additions,
         additions: Additions::default(),
@@ -216,6 +227,7 @@ impl Effective {
                 &self.runtime_endpoint,
                 String::clone,
             ),
+            row(keys::POD_LOGS, &self.pod_logs, String::clone),
             row(
                 keys::MONITORING_INTERVAL,
                 &self.monitoring_interval,

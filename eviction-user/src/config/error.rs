@@ -74,6 +74,10 @@ pub enum DocumentFault {
         expected: &'static str,
     },
     #[error(
+        "kind: {0} is not the kubelet's: name its KubeletConfiguration or a saved /configz (our own thresholds are given by --config)"
+    )]
+    NotTheKubelets(&'static str),
+    #[error(
         "kind: {found} does not fit: the main file is of kind {expected}, and so must its drop-ins be"
     )]
     OtherKind {
@@ -124,6 +128,10 @@ pub enum SettingFault {
     },
     #[error("{0:?} is no label: write KEY or KEY=VALUE")]
     NoLabel(String),
+    #[error("{0:?} is no cgroup's name: write it from the root of the hierarchy, as in /kubelet")]
+    NoCgroup(String),
+    #[error("{0:?} is no absolute path: write it as in /var/log/pods")]
+    NotAbsolute(String),
     #[error("{text}: {reason}; write it as in 10s or 500ms")]
     Interval { text: String, reason: String },
 }

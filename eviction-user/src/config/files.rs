@@ -7,6 +7,7 @@ use super::origin::{Origin, Sourced};
 use super::section::SignalMap;
 use super::warning::{Warning, WarningKind};
 use super::yaml;
+use crate::kube::RunningKubelet;
 use crate::policy::thresholds::defaults;
 use std::ffi::OsStr;
 use std::fs;
@@ -53,15 +54,60 @@ pub(super) fn default_hard() -> SignalMap {
     }
 }
 
+/// What a running kubelet was given, read where it reads it. `None`: no file.
+pub(super) fn of_kubelet(
+    kubelet: &RunningKubelet,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<Loaded>, ConfigError> {
+    let read = |path: &Path| kubelet.read(path).map_err(|e| unreadable(path, e));
+    let flags = &kubelet.flags;
+    let mut loaded = None;
+    if let Some(file) = &flags.config {
+        let origin = |path, line| Origin::File { path, line };
+        let mut main = parsed(file, &read(file)?, warnings, origin)?;
+        main.layer.hard.get_or_insert_with(default_hard);
+        loaded = Some(main);
+    }
+    let Some(directory) = &flags.config_dir else {
+        return Ok(loaded);
+    };
+    let drop_ins = kubelet
+        .drop_ins(directory)
+        .map_err(|e| unreadable(directory, e))?;
+    for path in drop_ins {
+        let origin = |path, line| Origin::DropIn { path, line };
+        let over = parsed(&path, &read(&path)?, warnings, origin)?;
+        let defaults = || Layer {
+            hard: Some(default_hard()),
+            ..Layer::default()
+        };
+        let below = loaded.map_or_else(defaults, |below| below.layer);
+        loaded = Some(Loaded {
+            format: over.format,
+            layer: below.overlaid(over.layer),
+        });
+    }
+    Ok(loaded)
+}
+
 fn one(
     file: &Path,
     warnings: &mut Vec<Warning>,
     origin: fn(Arc<Path>, u64) -> Origin,
 ) -> Result<Loaded, ConfigError> {
     let text = fs::read_to_string(file).map_err(|source| unreadable(file, source))?;
+    parsed(file, &text, warnings, origin)
+}
+
+fn parsed(
+    file: &Path,
+    text: &str,
+    warnings: &mut Vec<Warning>,
+    origin: fn(Arc<Path>, u64) -> Origin,
+) -> Result<Loaded, ConfigError> {
     let path: Arc<Path> = file.into();
     let place = |line| origin(Arc::clone(&path), line);
-    let tree = yaml::parse(&text).map_err(|error| ConfigError::Document {
+    let tree = yaml::parse(text).map_err(|error| ConfigError::Document {
         origin: place(error.line),
         fault: DocumentFault::Syntax(error.message),
     })?;

@@ -21,19 +21,22 @@ pub struct EvictionFlags {
     pub monitoring_interval: Option<String>,
 }
 
-pub(super) const HARD: Origin = Origin::Flag("--eviction-hard");
-const SOFT: Origin = Origin::Flag("--eviction-soft");
-const SOFT_GRACE: Origin = Origin::Flag("--eviction-soft-grace-period");
-const MIN_RECLAIM: Origin = Origin::Flag("--eviction-minimum-reclaim");
-const TRANSITION_PERIOD: Origin = Origin::Flag("--eviction-pressure-transition-period");
-const MAX_POD_GRACE: Origin = Origin::Flag("--eviction-max-pod-grace-period");
-const MONITORING_INTERVAL: Origin = Origin::Flag("--monitoring-interval");
+const HARD: &str = "--eviction-hard";
+const SOFT: &str = "--eviction-soft";
+const SOFT_GRACE: &str = "--eviction-soft-grace-period";
+const MIN_RECLAIM: &str = "--eviction-minimum-reclaim";
+const TRANSITION_PERIOD: &str = "--eviction-pressure-transition-period";
+const MAX_POD_GRACE: &str = "--eviction-max-pod-grace-period";
+const MONITORING_INTERVAL: &str = "--monitoring-interval";
+
+/// Whose flags they are: ours, or those of the kubelet.
+pub(super) type Whose = fn(&'static str) -> Origin;
 
 type Pairs = fn(&str) -> Result<BTreeMap<String, String>, MalformedPair>;
 
 impl EvictionFlags {
-    pub(super) fn lay_over(&self, layer: &mut Layer) -> Result<(), ConfigError> {
-        let maps: [(&Option<String>, Origin, Pairs, &mut Option<SignalMap>); 4] = [
+    pub(super) fn lay_over(&self, layer: &mut Layer, whose: Whose) -> Result<(), ConfigError> {
+        let maps: [(&Option<String>, &'static str, Pairs, &mut Option<SignalMap>); 4] = [
             (&self.hard, HARD, flags::limits, &mut layer.hard),
             (&self.soft, SOFT, flags::limits, &mut layer.soft),
             (
@@ -49,26 +52,24 @@ impl EvictionFlags {
                 &mut layer.min_reclaim,
             ),
         ];
-        for (text, origin, pairs, target) in maps {
+        for (text, name, pairs, target) in maps {
             if let Some(text) = text {
-                *target = Some(signal_map(text, origin, pairs)?);
+                *target = Some(signal_map(text, whose(name), pairs)?);
             }
         }
         if let Some(text) = &self.transition_period {
-            layer.transition_period = Some(duration(text, TRANSITION_PERIOD)?);
+            layer.transition_period = Some(duration(text, whose(TRANSITION_PERIOD))?);
         }
         if let Some(text) = &self.max_pod_grace {
+            let origin = whose(MAX_POD_GRACE);
             let value = text.parse().map_err(|_| {
                 let text = text.clone();
-                ConfigError::setting(&MAX_POD_GRACE, "", SettingFault::NoInteger { text })
+                ConfigError::setting(&origin, "", SettingFault::NoInteger { text })
             })?;
-            layer.max_pod_grace = Some(Sourced {
-                value,
-                origin: MAX_POD_GRACE,
-            });
+            layer.max_pod_grace = Some(Sourced { value, origin });
         }
         if let Some(text) = &self.monitoring_interval {
-            layer.monitoring_interval = Some(duration(text, MONITORING_INTERVAL)?);
+            layer.monitoring_interval = Some(duration(text, whose(MONITORING_INTERVAL))?);
         }
         Ok(())
     }

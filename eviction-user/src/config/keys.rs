@@ -20,10 +20,11 @@ pub(super) const IMAGE_MAX_AGE: &str = "imageMaximumGCAge";
 pub(super) const CGROUP_ROOT: &str = "cgroupRoot";
 pub(super) const CGROUP_DRIVER: &str = "cgroupDriver";
 pub(super) const RUNTIME_ENDPOINT: &str = "containerRuntimeEndpoint";
+pub(super) const POD_LOGS: &str = "podLogsDir";
 pub(super) const MONITORING_INTERVAL: &str = "monitoringInterval";
 
 /// What is read of a kubelet's configuration.
-pub(super) const KUBELET: [&str; 19] = [
+pub(super) const KUBELET: [&str; 20] = [
     API_VERSION,
     KIND,
     HARD,
@@ -43,6 +44,7 @@ pub(super) const KUBELET: [&str; 19] = [
     CGROUP_ROOT,
     CGROUP_DRIVER,
     RUNTIME_ENDPOINT,
+    POD_LOGS,
 ];
 
 pub(super) const RECLAIM_AWARE: &str = "reclaimAwareMemory";

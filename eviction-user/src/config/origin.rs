@@ -21,6 +21,8 @@ pub enum Origin {
     },
     /// With its dashes, as in `--eviction-hard`.
     Flag(&'static str),
+    /// On the command line of the running kubelet.
+    KubeletFlag(&'static str),
 }
 
 impl Origin {
@@ -29,7 +31,7 @@ impl Origin {
     }
 
     pub fn is_flag(&self) -> bool {
-        matches!(self, Self::Flag(_))
+        matches!(self, Self::Flag(_) | Self::KubeletFlag(_))
     }
 }
 
@@ -42,6 +44,7 @@ impl fmt::Display for Origin {
                 write!(f, "{}:{line}", path.display())
             }
             Self::Flag(name) => f.write_str(name),
+            Self::KubeletFlag(name) => write!(f, "the kubelet's {name}"),
         }
     }
 }

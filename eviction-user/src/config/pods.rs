@@ -9,19 +9,31 @@ use super::host::{HostConfig, HostError, HostFlags, Place, relevant};
 use super::warning::{Warning, WarningKind};
 use crate::model::{Signal, Threshold};
 use crate::policy::thresholds::parse::Source;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 impl HostConfig {
-    /// `root`: the cgroup that holds all pods. Without any setting the kubelet's defaults are in force.
-    pub fn resolve_for_pods(given: &HostFlags, root: PathBuf) -> Result<Self, ConfigError> {
+    /// `effective`: our settings; without any the kubelet's defaults are in force. `root`: the cgroup that holds all pods.
+    /// `kubelet_root`: its directory, which nodefs is about unless a flag says otherwise.
+    pub fn resolve_for_pods(
+        given: &HostFlags,
+        effective: &Effective,
+        root: PathBuf,
+        kubelet_root: Option<&Path>,
+    ) -> Result<Self, ConfigError> {
         if let Some(flag) = for_a_host_only(given) {
             return Err(HostError::HostOnly { flag }.into());
         }
-        let effective = Effective::load(given.config.as_deref(), &given.eviction)?;
-        let (thresholds, left) = thresholds(&effective, &given.paths)?;
-        if given.storage_limits && given.paths.nodefs.is_none() {
+        let mut paths = given.paths.clone();
+        if paths.nodefs.is_none() {
+            paths.nodefs = kubelet_root.map(Path::to_owned);
+        }
+        let (thresholds, left) = thresholds(effective, &paths)?;
+        if given.storage_limits && paths.nodefs.is_none() {
             return Err(HostError::LimitsNowhere.into());
+        }
+        if !given.storage_limits && paths.idle(&thresholds).next() == Some("--nodefs") {
+            paths.nodefs.clone_from(&given.paths.nodefs);
         }
         // The kubelet's directory is where volumes lie, whichever disk has a line, and layers lie on the runtime's.
         let has_disk = thresholds
@@ -39,7 +51,7 @@ impl HostConfig {
         Ok(Self {
             root,
             thresholds,
-            paths: given.paths.clone(),
+            paths,
             reclaim: None,
             workloads: Vec::new(),
             // Checked to be positive.
@@ -48,7 +60,7 @@ impl HostConfig {
             max_pod_grace_secs: effective.max_pod_grace.value.into(),
             memory_figure: effective.addition_settings.memory_figure(),
             additions: effective.additions.clone().sparing(),
-            warnings: relevant(&effective).into_iter().chain(left).collect(),
+            warnings: relevant(effective).into_iter().chain(left).collect(),
         })
     }
 }
@@ -97,6 +109,12 @@ fn thresholds(
     Ok((kept, left))
 }
 
+/// Of a hard threshold: those of disks are, unless nobody wrote them for us.
+pub(super) fn is_ours(effective: &Effective, threshold: &Threshold) -> bool {
+    fs_paths::flag(threshold.signal).is_none()
+        || kubelets_own(effective, threshold, WarningKind::LeftToTheKubelet).is_err()
+}
+
 /// What is told of a threshold that was not written for us; `Err`: where it was.
 fn kubelets_own(
     effective: &Effective,
@@ -133,8 +151,29 @@ mod tests {
     }
 
     fn resolve(flags: &HostFlags) -> Result<HostConfig, String> {
-        HostConfig::resolve_for_pods(flags, "/sys/fs/cgroup/kubepods".into())
+        resolve_beside(flags, None)
+    }
+
+    fn resolve_beside(flags: &HostFlags, kubelet: Option<&str>) -> Result<HostConfig, String> {
+        let effective = Effective::load(flags.config.as_deref(), &flags.eviction).unwrap();
+        let root = "/sys/fs/cgroup/kubepods".into();
+        HostConfig::resolve_for_pods(flags, &effective, root, kubelet.map(Path::new))
             .map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn nodefs_is_the_kubelets_directory_unless_a_flag_names_another_and_only_where_a_line_is_about_it()
+     {
+        let disk = flags(Some("nodefs.available<5%"));
+        let nodefs = |flags: &HostFlags| resolve_beside(flags, Some("/k")).unwrap().paths.nodefs;
+        assert_eq!(nodefs(&disk), Some("/k".into()));
+        assert_eq!(nodefs(&flags(Some("memory.available<1Gi"))), None);
+        let paths = FsPaths {
+            nodefs: Some("/other".into()),
+            ..FsPaths::default()
+        };
+        let given = HostFlags { paths, ..disk };
+        assert_eq!(nodefs(&given), Some("/other".into()));
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl Cluster {
             .spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
-                        () = follow::pods(client, &config.node, needed, &told) => {}
+                        () = follow::node(client, &config.node, needed, &told) => {}
                         () = desk.serve(begun, inbox) => {}
                     }
                 });

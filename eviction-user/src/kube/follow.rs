@@ -1,10 +1,11 @@
-//! Follows this node's pods in the API.
+//! Follows this node and its pods in the API.
 
 use super::known::Listed;
+use super::own_node::{self, Heard, OwnNode};
 use super::rights::{self, Right};
 use crate::sys::causes::causes;
-use futures_util::StreamExt;
-use k8s_openapi::api::core::v1::Pod;
+use futures_util::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
@@ -17,8 +18,8 @@ use tokio::sync::watch;
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Lists them, then watches; lists anew where that is cut off or the server has forgotten where we were (410). `needed`: once
-/// these rights are there.
-pub(super) async fn pods(
+/// these rights are there. Nothing is told of pods before the node itself is known: whoever has a wrong name must hear of that.
+pub(super) async fn node(
     client: Client,
     node: &str,
     needed: Option<Vec<Right>>,
@@ -26,17 +27,27 @@ pub(super) async fn pods(
 ) {
     let api: Api<Pod> = Api::all(client.clone());
     let of_this_node = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
-    let mut events = pin!(watcher(api, of_this_node).default_backoff());
+    let mut pods = pin!(watcher(api, of_this_node).default_backoff());
+    let own = watcher::Config::default().fields(&format!("metadata.name={node}"));
+    let api: Api<Node> = Api::all(client.clone());
+    let mut own = pin!(watcher(api, own).default_backoff());
     let mut follower = Follower {
         node,
         told,
         listing: Listed::default(),
+        own: OwnNode::default(),
+        is_known: false,
     };
-    if let Some(needed) = needed {
-        follower.wait_for_rights(&client, &needed).await;
+    if let Some(needed) = &needed {
+        follower.wait_for_rights(&client, needed).await;
     }
-    while let Some(event) = events.next().await {
-        follower.hear(event);
+    follower.wait_for_node(&mut own, needed.is_some()).await;
+    loop {
+        tokio::select! {
+            Some(event) = pods.next() => follower.hear(event),
+            Some(event) = own.next() => follower.hear_node(event),
+            else => break,
+        }
     }
 }
 
@@ -46,12 +57,58 @@ struct Follower<'a> {
     told: &'a watch::Sender<Arc<Listed>>,
     /// A list that is not complete yet.
     listing: Listed,
+    own: OwnNode,
+    /// That there is a node of this name.
+    is_known: bool,
 }
 
 impl Follower<'_> {
+    /// `evicts`: else whoever may not read nodes gets along without.
+    async fn wait_for_node(
+        &mut self,
+        own: &mut (impl Stream<Item = watcher::Result<Event<Node>>> + Unpin),
+        evicts: bool,
+    ) {
+        while let Some(event) = own.next().await {
+            match self.own.hear(event) {
+                Heard::Nothing => {}
+                Heard::There => {
+                    self.is_known = true;
+                    return;
+                }
+                Heard::Missing => self.lost(own_node::missing(self.node)),
+                Heard::Failed(error) if !evicts && own_node::is_forbidden(&error) => {
+                    let why = causes(&error);
+                    tracing::warn!("whether there is a node {} is not told: {why}", self.node);
+                    return;
+                }
+                Heard::Failed(error) => self.lost(causes(&error)),
+            }
+        }
+    }
+
+    fn hear_node(&mut self, event: watcher::Result<Event<Node>>) {
+        let missing = match self.own.hear(event) {
+            // That the server does not answer is told of the pods.
+            Heard::Nothing | Heard::Failed(_) => return,
+            Heard::There => None,
+            Heard::Missing => Some(own_node::missing(self.node)),
+        };
+        let before = self.told.borrow().no_node.clone();
+        if missing == before {
+            return;
+        }
+        match &missing {
+            Some(why) => tracing::warn!("no pod is evicted: {why}"),
+            None => tracing::info!(node = self.node, "the node is there again"),
+        }
+        self.told
+            .send_modify(|listed| Arc::make_mut(listed).no_node = missing);
+    }
+
     async fn wait_for_rights(&self, client: &Client, needed: &[Right]) {
         loop {
-            match rights::lacking(client, needed).await {
+            match rights::lacking(client, self.node, needed).await {
                 Ok(lacking) if lacking.is_empty() => break,
                 Ok(lacking) => self.lost(rights::told(&lacking)),
                 // It answers, and does not let itself be asked: what is missing will show.
@@ -64,7 +121,7 @@ impl Follower<'_> {
             }
             tokio::time::sleep(ASK_AGAIN).await;
         }
-        if let Ok(lacking) = rights::lacking(client, &rights::WISHED).await
+        if let Ok(lacking) = rights::lacking(client, self.node, &rights::WISHED).await
             && !lacking.is_empty()
         {
             let why = rights::told(&lacking);
@@ -87,13 +144,14 @@ impl Follower<'_> {
         let node = self.node;
         self.listing.is_complete = true;
         match self.listing.pods.len() {
-            0 => tracing::warn!(
+            0 if !self.is_known => tracing::warn!(
                 node,
                 "the API has no pod on this node: is --node-name right?"
             ),
             pods => tracing::info!(node, pods, "the pods of this node are known"),
         }
-        let listed = std::mem::take(&mut self.listing);
+        let mut listed = std::mem::take(&mut self.listing);
+        listed.no_node.clone_from(&self.told.borrow().no_node);
         self.told.send_replace(Arc::new(listed));
     }
 
@@ -150,11 +208,7 @@ mod tests {
     #[test]
     fn a_list_counts_when_it_is_complete_and_the_last_one_stays_while_the_server_is_away() {
         let (told, heard) = watch::channel(Arc::new(Listed::default()));
-        let mut follower = Follower {
-            node: "n",
-            told: &told,
-            listing: Listed::default(),
-        };
+        let mut follower = follower(&told);
         let uids = || heard.borrow().pods.keys().cloned().collect::<Vec<_>>();
         let trouble = || heard.borrow().trouble.clone();
 
@@ -183,5 +237,57 @@ mod tests {
         follower.hear(lost());
         follower.hear(Ok(Event::Apply(pod("d"))));
         assert_eq!(trouble(), None, "it is heard again");
+
+        // The node's object goes, and is made anew; a list in between changes nothing.
+        follower.hear_node(Ok(Event::Delete(Node::default())));
+        let why = || heard.borrow().state().unwrap_err();
+        let said = "no pod is evicted: there is no node n: is NODE_NAME set from spec.nodeName?";
+        assert!(why().starts_with(said), "{}", why());
+        for event in [Event::Init, Event::InitDone] {
+            follower.hear(Ok(event));
+        }
+        assert!(why().starts_with(said), "{}", why());
+        follower.hear_node(lost_node());
+        assert!(why().starts_with(said), "{}", why());
+        follower.hear_node(Ok(Event::Apply(Node::default())));
+        assert!(heard.borrow().state().is_ok());
+    }
+
+    fn follower(told: &watch::Sender<Arc<Listed>>) -> Follower<'_> {
+        Follower {
+            node: "n",
+            told,
+            listing: Listed::default(),
+            own: OwnNode::default(),
+            is_known: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn who_only_looks_gets_along_without_the_right_to_read_nodes() {
+        let forbidden = || {
+            let answer = kube::core::Status::failure("no", "Forbidden").with_code(403);
+            let error = kube::Error::Api(Box::new(answer));
+            Err(watcher::Error::InitialListFailed(error))
+        };
+        for evicts in [false, true] {
+            let (told, heard) = watch::channel(Arc::new(Listed::default()));
+            let mut follower = follower(&told);
+            let events = vec![
+                forbidden(),
+                Ok(Event::Init),
+                Ok(Event::InitDone),
+                Ok(Event::Apply(Node::default())),
+            ];
+            let mut own = futures_util::stream::iter(events);
+            follower.wait_for_node(&mut own, evicts).await;
+            assert_eq!(follower.is_known, evicts);
+            let why = heard.borrow().state().unwrap_err();
+            assert_eq!(why.contains("there is no node n"), evicts, "{why}");
+        }
+    }
+
+    fn lost_node() -> watcher::Result<Event<Node>> {
+        Err(watcher::Error::NoResourceVersion)
     }
 }

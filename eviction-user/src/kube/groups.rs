@@ -119,6 +119,7 @@ impl PodGroups {
             let found = if is_leaving {
                 (!member.is_gone()).then_some(None)
             } else {
+                let known = listed.candidate(member.uid.as_str());
                 let found = member.observe(reading, uses, known.map(Arc::as_ref));
                 found.map(Some)
             };
@@ -167,6 +168,7 @@ impl Workloads for PodGroups {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Protection;
     use serde_json::json;
     use std::fs;
     use std::path::{Path, PathBuf};
@@ -258,6 +260,10 @@ mod tests {
         pods.remove("podu6");
         pods.add("podu7");
         assert_eq!(seen(), ["pod-u1", "pod-u4", "pod-u5", "podu7"]);
-        drop(told);
+        // Without a node of that name nobody is known.
+        told.send_modify(|listed| Arc::make_mut(listed).no_node = Some("gone".to_owned()));
+        let unknown = groups.observe(reading, &uses);
+        let protections: Vec<_> = unknown.iter().map(|o| o.pod.protection.clone()).collect();
+        assert_eq!(protections, vec![Some(Protection::Unmapped); 4]);
     }
 }

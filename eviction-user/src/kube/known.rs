@@ -76,6 +76,8 @@ impl KnownPod {
 pub(super) struct Listed {
     /// They have been listed once, and are followed since.
     pub(super) is_complete: bool,
+    /// Why there is no node that they could be on: then nobody is to be evicted.
+    pub(super) no_node: Option<String>,
     /// Why they are not followed just now.
     pub(super) trouble: Option<String>,
     pub(super) pods: BTreeMap<String, Arc<KnownPod>>,
@@ -104,6 +106,11 @@ impl Listed {
     pub(super) fn get(&self, cgroup_uid: &str) -> Option<&Arc<KnownPod>> {
         self.pods.get(cgroup_uid)
     }
+
+    /// One that may be evicted, as far as the API goes.
+    pub(super) fn candidate(&self, cgroup_uid: &str) -> Option<&Arc<KnownPod>> {
+        self.get(cgroup_uid).filter(|_| self.no_node.is_none())
+    }
 }
 
 impl Listed {
@@ -115,6 +122,9 @@ impl Listed {
             return Err(format!(
                 "the API server has not told of this node's pods, so none is evicted: {why}\n"
             ));
+        }
+        if let Some(why) = &self.no_node {
+            return Err(format!("no pod is evicted: {why}\n"));
         }
         let lost = trouble.map_or(String::new(), |why| {
             format!(", by the last list: the API server does not answer: {why}")

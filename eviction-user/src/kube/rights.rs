@@ -28,8 +28,10 @@ impl Right {
         }
     }
 
-    fn review(self) -> SelfSubjectAccessReview {
+    /// `node`: of all nodes only this one is asked for, so a role may name it (resourceNames).
+    fn review(self, node: &str) -> SelfSubjectAccessReview {
         let attributes = ResourceAttributes {
+            name: (self.resource == NODES).then(|| node.to_owned()),
             verb: Some(self.verb.to_owned()),
             group: Some(self.group.to_owned()),
             resource: Some(self.resource.to_owned()),
@@ -59,11 +61,15 @@ impl fmt::Display for Right {
     }
 }
 
+const NODES: &str = "nodes";
+
 /// Without these nobody is evicted.
 pub(super) fn needed(after: AfterEviction) -> Vec<Right> {
     let mut needed = vec![
         Right::new("list", "pods"),
         Right::new("watch", "pods"),
+        Right::new("list", NODES),
+        Right::new("watch", NODES),
         Right {
             subresource: Some("status"),
             ..Right::new("patch", "pods")
@@ -88,11 +94,17 @@ pub(super) const WISHED: [Right; 2] = [
 ];
 
 /// Those of `rights` that we do not have.
-pub(super) async fn lacking(client: &Client, rights: &[Right]) -> Result<Vec<Right>, Error> {
+pub(super) async fn lacking(
+    client: &Client,
+    node: &str,
+    rights: &[Right],
+) -> Result<Vec<Right>, Error> {
     let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
     let mut lacking = Vec::new();
     for right in rights {
-        let answer = api.create(&PostParams::default(), &right.review()).await?;
+        let answer = api
+            .create(&PostParams::default(), &right.review(node))
+            .await?;
         if !answer.status.is_some_and(|status| status.allowed) {
             lacking.push(*right);
         }
@@ -117,13 +129,17 @@ mod tests {
     #[test]
     fn a_right_is_asked_for_and_named_as_in_rbac() {
         let needed = needed(AfterEviction::Delete);
-        let [list, _, status, delete] = needed[..] else {
+        let [list, _, nodes, _, status, delete] = needed[..] else {
             panic!("{needed:?}");
         };
         assert_eq!(delete.to_string(), "delete pods");
         assert_eq!(
-            json!(status.review().spec.resource_attributes),
+            json!(status.review("n").spec.resource_attributes),
             json!({"verb": "patch", "group": "", "resource": "pods", "subresource": "status"})
+        );
+        assert_eq!(
+            json!(nodes.review("n").spec.resource_attributes),
+            json!({"verb": "list", "group": "", "resource": "nodes", "name": "n"})
         );
         assert_eq!(WISHED[0].to_string(), "create events.events.k8s.io");
         let told = told(&[list, status]);

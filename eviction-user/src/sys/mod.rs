@@ -18,6 +18,7 @@ pub mod notification;
 pub mod numa;
 pub mod pidfd;
 pub mod pressure;
+pub mod process_root;
 pub mod reader;
 pub mod realtime;
 #[cfg(test)]

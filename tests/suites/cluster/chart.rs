@@ -18,15 +18,14 @@ impl Release {
     /// Not the name that the suite's own service account has already: helm refuses what it did not make.
     pub(crate) const NAME: &str = "eviction-chart";
 
-    /// With what is particular to this cluster: services have no addresses, the pods' cgroups lie elsewhere, and the line is
-    /// ours. `after`: what becomes of a victim's object.
+    /// With what is particular to this cluster: services have no addresses, the node's directories lie elsewhere, and the line is
+    /// ours. Where the pods' cgroups are the kubelet's file says. `after`: what becomes of a victim's object.
     pub(crate) fn install(node: &Node, line: &str, after: &str) -> Result<Self> {
         let folder = folder(node)?;
         let values = folder.join("values.json");
         let (signal, amount) = line.split_once('<').context("no line")?;
         let here = json!({
             "evictionHard": {signal: amount},
-            "root": node.cluster.pods_group()?,
             "afterEviction": after,
             "disk": {
                 "kubeletRoot": node.cluster.kubelet_root(),

@@ -99,13 +99,12 @@ fn evicts(node: &Node, name: &str) -> Result<Outcome> {
     Ok(Outcome::Noted(format!("events from {source}")))
 }
 
-/// What is particular to this cluster: services have no addresses, the pods' cgroups lie elsewhere, and the line is ours.
+/// What is particular to this cluster: services have no addresses, and the line is ours. Where the pods' cgroups are the kubelet's
+/// file says.
 fn here(node: &Node, variant: &str) -> Result<Value> {
-    let root = node.cluster.pods_group()?;
     let state = node.cluster.folder.join("install/state");
     let container = "/spec/template/spec/containers/0";
     let add = |path: String, value: Value| json!({"op": "add", "path": path, "value": value});
-    let argument = |text: String| add(format!("{container}/args/-"), json!(text));
     let variable = |name: &str, value: String| {
         add(
             format!("{container}/env/-"),
@@ -113,7 +112,6 @@ fn here(node: &Node, variant: &str) -> Result<Value> {
         )
     };
     let patch = json!([
-        argument(format!("--root={}", root.display())),
         // Its default; another argument missing would show.
         {"op": "replace", "path": format!("{container}/args/5"), "value": format!("--eviction-hard={LINE}")},
         variable("KUBERNETES_SERVICE_HOST", node.cluster.network.address.to_string()),

@@ -8,6 +8,7 @@ mod crowd;
 mod daemon_set;
 mod disk;
 mod killed;
+mod kubelet;
 mod limits;
 mod memory;
 mod node;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     cases.extend(disk::cases());
     cases.extend(limits::cases());
     cases.extend(simulated::cases());
+    cases.extend(kubelet::cases());
     cases.extend(rights::cases());
     cases.extend(daemon_set::cases());
     let ended = suite::main(cases);

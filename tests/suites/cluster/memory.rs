@@ -91,7 +91,9 @@ fn one_hog(node: &Node) -> Result<Outcome> {
             .pop())
     })?;
     ensure!(
-        text(&event, "/message") == "Attempting to reclaim memory",
+        text(&event, "/message") == "Attempting to reclaim memory"
+            // The kubelet's uid for it: by this `kubectl describe node` finds it.
+            && text(&event, "/involvedObject/uid") == "node1",
         "{event}"
     );
     for wish in &others {

@@ -133,6 +133,28 @@ impl Node {
         self.start(self.arguments(kubeconfig)?, line, state)
     }
 
+    /// With nothing said of where pods are.
+    pub(crate) fn evictor_that_finds_out(
+        &self,
+        line: &str,
+        state: &std::path::Path,
+    ) -> Result<Evictor> {
+        self.start(arguments_as(NODE, &self.kubeconfig), line, state)
+    }
+
+    /// As that of another node, whose pods would be in the same place.
+    pub(crate) fn evictor_of(
+        &self,
+        name: &str,
+        line: &str,
+        state: &std::path::Path,
+    ) -> Result<Evictor> {
+        let mut arguments = arguments_as(name, &self.kubeconfig);
+        let root = self.cluster.pods_group()?.display().to_string();
+        arguments.extend(["--root".to_owned(), root]);
+        self.start(arguments, line, state)
+    }
+
     /// With a line for the node's disk.
     pub(crate) fn evictor_of_disks(
         &self,
@@ -186,16 +208,10 @@ impl Node {
 
     /// Those that say where the pods are.
     fn arguments(&self, kubeconfig: &std::path::Path) -> Result<Vec<String>> {
-        Ok(vec![
-            "--platform".to_owned(),
-            "kubernetes".to_owned(),
-            "--node-name".to_owned(),
-            NODE.to_owned(),
-            "--kubeconfig".to_owned(),
-            kubeconfig.display().to_string(),
-            "--root".to_owned(),
-            self.cluster.pods_group()?.display().to_string(),
-        ])
+        let mut arguments = arguments_as(NODE, kubeconfig);
+        let root = self.cluster.pods_group()?.display().to_string();
+        arguments.extend(["--root".to_owned(), root]);
+        Ok(arguments)
     }
 
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<String> {
@@ -286,6 +302,14 @@ fn all_arguments(mut given: Vec<String>, line: &str, state: &std::path::Path) ->
 fn started(mut evictor: Evictor) -> Result<Evictor> {
     evictor.wait_for("started", Duration::from_secs(20))?;
     Ok(evictor)
+}
+
+fn arguments_as(node: &str, kubeconfig: &std::path::Path) -> Vec<String> {
+    vec![
+        "--platform=kubernetes".to_owned(),
+        format!("--node-name={node}"),
+        format!("--kubeconfig={}", kubeconfig.display()),
+    ]
 }
 
 fn pods_below(root: &std::path::Path) -> Result<usize> {

@@ -1,4 +1,5 @@
-//! An account without the right to record an eviction evicts nobody: its victims would be started again, to be killed again.
+//! An account without the right to record an eviction evicts nobody: its victims would be started again, to be killed again. Nor does
+//! who has the name of no node.
 
 use std::time::Duration;
 
@@ -11,10 +12,16 @@ use crate::node::{self, LINE, Node};
 use crate::pods::Wish;
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new(
-        "without the right to record it nobody is evicted, with it at once",
-        || node::with(missing_right),
-    )]
+    vec![
+        Case::new(
+            "without the right to record it nobody is evicted, with it at once",
+            || node::with(missing_right),
+        ),
+        Case::new(
+            "with the name of no node nobody is evicted, and it is not ready",
+            || node::with(no_such_node),
+        ),
+    ]
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -54,7 +61,12 @@ fn missing_right(node: &Node) -> Result<()> {
         .context("no address of the probes")?;
     node.until("the missing right is named", 20, |_| {
         let unready = get(address, "/readyz")?;
-        let named = unready.body.contains("to patch pods/status are missing");
+        let named = [
+            "to list nodes",
+            "to watch nodes",
+            "to patch pods/status are missing",
+        ];
+        let named = named.iter().all(|right| unready.body.contains(right));
         Ok((unready.status == 503 && named).then_some(()))
     })?;
 
@@ -69,5 +81,44 @@ fn missing_right(node: &Node) -> Result<()> {
     let decision = evictor.wait_for("decision", Duration::from_secs(30))?;
     ensure!(decision.text("victim") == "holder", "{}", decision.0);
     node.until_torn_down("default", "holder")?;
+    Ok(())
+}
+
+/// What is to be read of `/readyz`.
+const NO_NODE: &str = "there is no node late: is NODE_NAME set from spec.nodeName?";
+
+fn no_such_node(node: &Node) -> Result<()> {
+    let state = tempfile::tempdir()?;
+    let mut evictor = node.evictor_of("late", LINE, state.path())?;
+    let started = evictor.wait_for("started", Duration::from_secs(1))?;
+    let address = started
+        .text("metrics")
+        .parse()
+        .context("no address of the probes")?;
+    let until = |what: &str, status: u16, said: &str| {
+        node.until(what, 20, |_| {
+            let told = get(address, "/readyz")?;
+            Ok((told.status == status && told.body.contains(said)).then_some(()))
+        })
+    };
+    until("the missing node is named", 503, NO_NODE)?;
+    // More than the line leaves, and less than the limit.
+    node.apply(&Wish::holding("holder", 1200).pod())?;
+    evictor.wait_for("no-candidate", Duration::from_secs(60))?;
+
+    let late = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "late"},
+        // Nothing is scheduled here.
+        "spec": {"unschedulable": true},
+    });
+    node.apply(&late)?;
+    until("it is ready", 200, "pods: 0 on this node")?;
+    node.kubectl(&["delete", "node", "late"])?;
+    until("the node's end is told", 503, NO_NODE)?;
+    node.lives_on("default", "holder")?;
+    evictor.drain();
+    ensure!(evictor.of_kind("decision").count() == 0, "a decision");
     Ok(())
 }

@@ -7,6 +7,9 @@ use anyhow::{Result, ensure};
 use eviction_tests::suite::{self, Case};
 use eviction_user::sys::fault;
 
+const KUBELET: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+const OWN: &str = "apiVersion: eviction.dev/v1alpha1\nkind: EvictionConfiguration\n";
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![Case::new("wrong input is refused by name", wrong_input)]
 }
@@ -18,6 +21,20 @@ fn wrong_input() -> Result<()> {
     let nonsense = nonsense.display().to_string();
     let missing = folder.path().join("missing").display().to_string();
     let root = memory_hierarchy();
+    let write = |name: &str, text: &str| -> Result<String> {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text)?;
+        Ok(path.display().to_string())
+    };
+    let of_kubelet = |name: &str, setting: &str| write(name, &format!("{KUBELET}{setting}\n"));
+    let own = write("own", OWN)?;
+    let climbing = of_kubelet("climbing", "cgroupRoot: /a/../b")?;
+    let relative = of_kubelet("relative", "podLogsDir: logs")?;
+    let driver = of_kubelet("driver", "cgroupDriver: cgroup")?;
+    let nowhere = of_kubelet("nowhere", "cgroupRoot: /no-where\ncgroupDriver: systemd")?;
+    let nowhere_said = format!(
+        "there is neither {root}/no_where.slice/no_where-kubepods.slice nor {root}/no-where/kubepods (cgroupRoot \"/no-where\" of {nowhere}:3)"
+    );
     for (arguments, said) in [
         (vec![], "--node-name is missing"),
         (
@@ -82,6 +99,30 @@ fn wrong_input() -> Result<()> {
         (
             vec!["--node-name", "n", "--root", root, "--storage-limits"],
             "--storage-limits needs --nodefs",
+        ),
+        (
+            vec!["--node-name", "n", "--kubelet-config", &missing],
+            "--kubelet-config: ",
+        ),
+        (
+            vec!["--node-name", "n", "--kubelet-config", &own],
+            "kind: EvictionConfiguration is not the kubelet's",
+        ),
+        (
+            vec!["--node-name", "n", "--kubelet-config", &climbing],
+            "climbing:3: cgroupRoot: \"/a/../b\" is no cgroup's name",
+        ),
+        (
+            vec!["--node-name", "n", "--kubelet-config", &relative],
+            "relative:3: podLogsDir: \"logs\" is no absolute path",
+        ),
+        (
+            vec!["--node-name", "n", "--kubelet-config", &driver],
+            "driver:3: cgroupDriver: \"cgroup\" is none of cgroupfs, systemd",
+        ),
+        (
+            vec!["--node-name", "n", "--kubelet-config", &nowhere],
+            &nowhere_said,
         ),
         (
             vec![

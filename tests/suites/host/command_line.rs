@@ -166,6 +166,28 @@ fn wrong_input() -> Result<()> {
         (&["trace", "--memory-step=0"], "must be more than 0"),
         (&["trace", "--nodefs=/none"], "--nodefs"),
         (&["doctor", "--output=yaml"], "--output"),
+        (
+            &["doctor", "--kubelet-config=k.yaml"],
+            "--kubelet-config has no effect without --platform kubernetes",
+        ),
+        (
+            &["doctor", "--eviction-hard=memory.available<1Gi"],
+            "has no effect without --platform kubernetes",
+        ),
+        (
+            &["config", "kubelet", "--kubelet-config=/no/such/file"],
+            "--kubelet-config: /no/such/file: ",
+        ),
+        (
+            &[
+                "run",
+                "--platform=host",
+                root,
+                memory,
+                "--kubelet-config=k.yaml",
+            ],
+            "--kubelet-config has no effect with --platform host",
+        ),
         (&["--log-level=loud=x=y", "doctor"], "--log-level"),
     ];
     for (arguments, said) in cases {

@@ -3,6 +3,7 @@
 mod additions;
 mod errors;
 mod host_mode;
+mod kubelet;
 mod layers;
 mod round_trip;
 mod warnings;

@@ -1,0 +1,207 @@
+//! What the kubelet has decided is found out from its process and its file, and needs no flag; whether its lines keep out of the way
+//! of ours is told.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use eviction_tests::suite::{Case, Outcome};
+use serde_json::Value;
+use xtask::cluster::NODE;
+
+use crate::api::{record, text};
+use crate::node::{self, LINE, Node};
+use crate::pods::Wish;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new(
+            "where pods are is found out from the kubelet, with its origin",
+            || node::with(origins),
+        ),
+        Case::new(
+            "without a flag for any place a hog goes, and a disk is watched",
+            || node::with(no_places_given),
+        ),
+        Case::new("a flag that says otherwise wins, and that is told", || {
+            node::with(flags_win)
+        }),
+        Case::new(
+            "doctor tells whether the kubelet's line keeps its distance",
+            || node::with(pairing),
+        ),
+    ]
+}
+
+/// Ends with success; standard output and standard error.
+fn eviction(node: &Node, arguments: &[&str]) -> Result<(String, String)> {
+    let ended = Command::new(&node.programs.eviction)
+        .args(arguments)
+        .env_remove("NODE_NAME")
+        .output()?;
+    let (out, err) = (
+        String::from_utf8(ended.stdout)?,
+        String::from_utf8(ended.stderr)?,
+    );
+    ensure!(
+        ended.status.success(),
+        "{arguments:?}: {}: {out}{err}",
+        ended.status
+    );
+    Ok((out, err))
+}
+
+fn origins(node: &Node) -> Result<()> {
+    let asked = ["config", "kubelet", "--node-name", NODE, "--output=json"];
+    let told: Value = serde_json::from_str(&eviction(node, &asked)?.0)?;
+    let rows = told["settings"].as_array().context("no settings")?;
+    let cluster = &node.cluster;
+    let file = cluster.folder.join("kubelet.yaml").display().to_string();
+    let group = format!("/{}", cluster.cgroup());
+    let (root, logs) = (cluster.kubelet_root(), cluster.pod_logs());
+    let (root, logs) = (root.display().to_string(), logs.display().to_string());
+    let pods = cluster.pods_group()?.display().to_string();
+    for (key, value, source) in [
+        ("--root-dir", &*root, "the kubelet's --root-dir"),
+        ("cgroupRoot", &group, &file),
+        ("cgroupDriver", "cgroupfs", &file),
+        ("podLogsDir", &logs, &file),
+        ("evictionHard.memory.available", "50Mi", &file),
+        ("imageMinimumGCAge", "2m0s", "default"),
+        ("used as --root", &pods, "cgroupRoot and cgroupDriver"),
+        ("used as --nodefs", &root, "--root-dir"),
+        ("used as --pod-logs", &logs, "podLogsDir"),
+    ] {
+        let row = rows.iter().find(|row| row["key"] == key);
+        let row = row.with_context(|| format!("no {key}: {told}"))?;
+        ensure!(
+            row["value"] == value && text(row, "/source").starts_with(source),
+            "{row}, not {value} by {source}"
+        );
+    }
+    let (table, _) = eviction(node, &["config", "kubelet"])?;
+    // Long values are on more than one line.
+    let is_whole = |key: &str, value: &str| {
+        let mut lines = table.lines();
+        lines.any(|line| line.starts_with(key) && line.contains(value))
+    };
+    ensure!(
+        is_whole("--root-dir", "the kubelet's --root-dir")
+            && is_whole("used as --root", "cgroupRoot and cgroupDriver"),
+        "{table}"
+    );
+    Ok(())
+}
+
+fn no_places_given(node: &Node) -> Result<Outcome> {
+    let state = tempfile::tempdir()?;
+    // Nobody crosses the disk's.
+    let line = format!("{LINE},nodefs.available<1Mi");
+    let mut evictor = node.evictor_that_finds_out(&line, state.path())?;
+    node.apply(&Wish::hog("hog", 500).pod())?;
+    let decision = evictor.wait_for("decision", Duration::from_secs(60))?;
+    let pod = node.until_evicted("default", "hog")?;
+    ensure!(record(&pod) == decision.text("id"), "{}", decision.0);
+    let (code, told) = evictor.terminate(Duration::from_secs(20))?;
+    ensure!(code == Some(0), "{code:?}: {told}");
+    let version = node.get(&["node", NODE])?;
+    let version = text(&version, "/status/nodeInfo/kubeletVersion");
+    for said in [
+        "the kubelet, by ",
+        &format!("root directory {}", node.cluster.kubelet_root().display()),
+        "this node is known to the API server",
+        version,
+    ] {
+        ensure!(
+            !said.is_empty() && told.matches(said).count() == 1,
+            "not once: {said}: {told}"
+        );
+    }
+    Ok(Outcome::Noted(format!("beside kubelet {version}")))
+}
+
+fn flags_win(node: &Node) -> Result<()> {
+    // With directories of their own, as a kubelet has them.
+    let own = tempfile::tempdir()?;
+    std::fs::create_dir(own.path().join("pods"))?;
+    let own = own.path().display().to_string();
+    let kubeconfig = node.kubeconfig.display().to_string();
+    let pods = node.cluster.pods_group()?;
+    let above = pods.parent().context("no parent")?.display().to_string();
+    let line = "--eviction-hard=memory.available<100Mi,nodefs.available<1Mi";
+    let (_, told) = eviction(
+        node,
+        &[
+            "explain",
+            "--platform=kubernetes",
+            "--node-name",
+            NODE,
+            "--kubeconfig",
+            &kubeconfig,
+            line,
+            "--root",
+            &above,
+            "--nodefs",
+            &own,
+            "--pod-logs",
+            &own,
+        ],
+    )?;
+    for (flag, given, decided) in [
+        ("--root", &above, pods),
+        ("--nodefs", &own, node.cluster.kubelet_root()),
+        ("--pod-logs", &own, node.cluster.pod_logs()),
+    ] {
+        let said = format!("{flag} {given} wins over {}", decided.display());
+        ensure!(told.contains(&said), "without {said:?}: {told}");
+    }
+    // The kubelet's line is 50 MiB away, so that is told, too.
+    ensure!(
+        told.contains("memory.available: the kubelet's line 50Mi (")
+            && told.contains("ours comes first by 50.0 MiB"),
+        "{told}"
+    );
+    Ok(())
+}
+
+fn pairing(node: &Node) -> Result<()> {
+    for (ours, order, fix) in [
+        ("200Mi", "ours comes first by 150.0 MiB", None),
+        (
+            "120Mi",
+            "ours comes first by 70.0 MiB",
+            Some("--eviction-hard 'memory.available<150Mi' or more"),
+        ),
+        ("50Mi", "both act together", Some("memory.available<150Mi")),
+        (
+            "10Mi",
+            "the kubelet's comes first by 40.0 MiB",
+            Some("memory.available<150Mi"),
+        ),
+    ] {
+        let line = format!("--eviction-hard=memory.available<{ours}");
+        // Its exit code is about this machine's kernel.
+        let ended = Command::new(&node.programs.eviction)
+            .args(["doctor", "--platform=kubernetes", "--output=json", &line])
+            .output()?;
+        let report: Value = serde_json::from_slice(&ended.stdout)
+            .with_context(|| String::from_utf8_lossy(&ended.stderr).into_owned())?;
+        let checks = report["checks"].as_array().context("no checks")?;
+        let mut beside = checks
+            .iter()
+            .filter(|check| check["area"] == "beside the kubelet");
+        let check = beside.find(|check| check["item"] == "memory.available");
+        let check = check.with_context(|| format!("nothing of memory: {report}"))?;
+        ensure!(text(check, "/detail").ends_with(order), "{ours}: {check}");
+        let told = text(check, "/fix");
+        ensure!(
+            fix.map_or(check["fix"].is_null(), |fix| told.contains(fix)),
+            "{ours}: {check}"
+        );
+        ensure!(
+            check["state"] == if fix.is_none() { "used" } else { "absent" },
+            "{check}"
+        );
+    }
+    Ok(())
+}
