@@ -133,7 +133,7 @@ impl DiskUses {
 type Counters = BTreeMap<Consumer, Grown>;
 
 /// The sum over the cgroups, from when a scan began if one did; `None`: none of them was counted.
-pub(super) fn grown(
+fn grown(
     now: &Counters,
     then: Option<(Option<&Counters>, Timestamp)>,
     cgroups: &BTreeSet<u64>,

@@ -10,25 +10,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
-/// Says who is limited, anew for each round. It is asked on the measuring thread, and may take its time.
+/// Says who is limited, anew for each request. It is asked on the measuring thread, and may take its time.
 pub type LimitedNow = Box<dyn FnMut() -> Vec<Limited> + Send>;
 
-/// Who is to be measured; who never was always is.
-#[derive(Debug)]
-pub(super) struct Request {
-    pub(super) round: u64,
-    pub(super) all: bool,
-    pub(super) workloads: BTreeSet<String>,
-}
+/// Who is to be measured.
+pub(super) type Request = BTreeSet<String>;
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     Measured {
         workload: String,
-        round: u64,
         parts: Vec<MeasuredPart>,
     },
-    /// The round is over; these are all that are limited now.
+    /// The request is done with; these are all that are limited now.
     Done { limited: BTreeSet<String> },
 }
 
@@ -91,14 +85,10 @@ impl Worker {
         if let Err(e) = schedule_last() {
             tracing::warn!("what limited pods hold is measured at ordinary priority: {e}");
         }
-        let mut known = BTreeSet::new();
-        for request in requests {
+        for asked in requests {
             let limited = (self.limited)();
-            let is_asked = |workload: &String| {
-                request.all || request.workloads.contains(workload) || !known.contains(workload)
-            };
             for Limited { workload, parts } in &limited {
-                if !is_asked(workload) {
+                if !asked.contains(workload) {
                     continue;
                 }
                 let parts = parts.iter().map(|part| self.measure(part));
@@ -107,14 +97,9 @@ impl Worker {
                 };
                 let workload = workload.clone();
                 // Nobody listens any more: nobody asks any more, either.
-                let _ = self.answer.send(Answer::Measured {
-                    workload,
-                    round: request.round,
-                    parts,
-                });
+                let _ = self.answer.send(Answer::Measured { workload, parts });
             }
-            known = limited.into_iter().map(|one| one.workload).collect();
-            let limited = known.clone();
+            let limited = limited.into_iter().map(|one| one.workload).collect();
             let _ = self.answer.send(Answer::Done { limited });
         }
     }
@@ -157,8 +142,9 @@ mod tests {
         }
     }
 
-    fn round(meter: &Meter, request: Request) -> Vec<Answer> {
-        assert!(meter.ask(request));
+    fn ask(meter: &Meter, workloads: &[&str]) -> Vec<Answer> {
+        let workloads = workloads.iter().map(|w| (*w).to_owned());
+        assert!(meter.ask(workloads.collect()));
         let mut answers = Vec::new();
         while !matches!(answers.last(), Some(Answer::Done { .. })) {
             answers.push(meter.answers.recv_timeout(LONG).unwrap());
@@ -167,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_new_or_asked_for_is_measured_layers_and_files_apart() {
+    fn who_is_asked_for_is_measured_layers_and_files_apart_and_all_are_named() {
         let dir = tempfile::tempdir().unwrap();
         let (layer, files) = (dir.path().join("layer"), dir.path().join("files"));
         for (dir, bytes) in [(&layer, 8192), (&files, 20_000)] {
@@ -180,38 +166,22 @@ mod tests {
             limited("b", &[], &[gone]),
         ];
         let meter = Meter::start(Box::new(move || all.to_vec()), Share::Tenth).unwrap();
-        let ask = |round, all, workloads: &[&str]| Request {
-            round,
-            all,
-            workloads: workloads.iter().map(|w| (*w).to_owned()).collect(),
+        let names = Answer::Done {
+            limited: ["a".to_owned(), "b".to_owned()].into(),
         };
-        let rounds = |answers: Vec<Answer>| -> Vec<(String, u64)> {
-            let measured = answers.into_iter().filter_map(|answer| match answer {
-                Answer::Measured {
-                    workload, round, ..
-                } => Some((workload, round)),
-                Answer::Done { .. } => None,
-            });
-            measured.collect()
+        assert_eq!(ask(&meter, &[]), std::slice::from_ref(&names));
+        let answers = ask(&meter, &["a", "unknown"]);
+        let [Answer::Measured { workload, parts }, done] = &answers[..] else {
+            panic!("{answers:?}");
         };
-        let first = round(&meter, ask(1, false, &[]));
-        let Answer::Measured { parts, .. } = &first[0] else {
-            panic!("{first:?}");
-        };
+        assert_eq!((workload.as_str(), done), ("a", &names));
         let part = &parts[0];
         assert!(part.layers >= 8192 && part.layers < 20_000, "{part:?}");
         assert!(part.files >= 20_000, "{part:?}");
-        let Some(Answer::Done { limited }) = first.last() else {
-            panic!("{first:?}");
+        let answers = ask(&meter, &["b"]);
+        let Answer::Measured { parts, .. } = &answers[0] else {
+            panic!("{answers:?}");
         };
-        assert_eq!(*limited, ["a".to_owned(), "b".to_owned()].into());
-        let both = |number| vec![("a".to_owned(), number), ("b".to_owned(), number)];
-        assert_eq!(rounds(first), both(1));
-        assert_eq!(rounds(round(&meter, ask(2, false, &[]))), []);
-        assert_eq!(
-            rounds(round(&meter, ask(3, false, &["b"]))),
-            [("b".to_owned(), 3)]
-        );
-        assert_eq!(rounds(round(&meter, ask(4, true, &[]))), both(4));
+        assert_eq!((parts[0].layers, parts[0].files), (0, 0), "nothing there");
     }
 }

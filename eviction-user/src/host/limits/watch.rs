@@ -1,11 +1,10 @@
 //! When to measure, and how near the nearest limit is.
 
-use super::super::disk_use::grown;
 use super::super::file_systems::Devices;
-use super::meter::{Answer, Meter, Request};
+use super::meter::{Answer, Meter};
 use super::part::{self, MeasuredPart};
 use crate::model::{FsLayout, ObservedPod, Timestamp};
-use crate::ports::{Growth, LimitsLook};
+use crate::ports::{Consumer, Grown, Growth, LimitsLook};
 use crate::sys::clock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,23 +15,25 @@ const PACE: Duration = Duration::from_millis(50);
 const REST: u32 = 19;
 /// Who is new is found so soon.
 const DISCOVERY: Duration = Duration::from_secs(1);
-/// All are measured again so often: with the kernel's counters, for what they do not tell of a pod (the runtime writes its logs);
+/// Everybody is measured again so often: with the kernel's counters, for what they do not tell of a pod (the runtime writes its logs);
 /// without them, because nothing else tells.
 const SWEEP_WITH_COUNTERS: Duration = Duration::from_secs(10);
 const SWEEP_WITHOUT: Duration = Duration::from_secs(1);
 /// So much may be used up past a limit before it is noticed, rather than a look for every block near it.
 const LEAST: u64 = 1 << 20;
 
+/// By the kernel, of bytes.
+type Counters = BTreeMap<Consumer, Grown>;
+
 #[derive(Debug)]
 pub struct LimitWatch {
     meter: Meter,
+    /// Everybody who has limits, as last told.
+    limited: BTreeSet<String>,
     found: BTreeMap<String, Found>,
-    /// The kernel's counters when a round was asked for.
-    at_round: BTreeMap<u64, Growth>,
-    round: u64,
-    is_measuring: bool,
+    /// Who is being measured, with what the kernel had counted before; `None`: nobody.
+    measuring: Option<BTreeMap<String, Counters>>,
     asked: Option<Timestamp>,
-    swept: Option<Timestamp>,
     next_check: Timestamp,
     /// Who was found to break a limit, and was told.
     told: BTreeSet<String>,
@@ -41,7 +42,10 @@ pub struct LimitWatch {
 #[derive(Debug)]
 struct Found {
     parts: Vec<MeasuredPart>,
-    round: u64,
+    /// What the kernel had counted before.
+    then: Counters,
+    /// When it was known.
+    at: Timestamp,
 }
 
 impl Found {
@@ -60,16 +64,28 @@ pub(in super::super) struct LimitPlace<'a> {
     pub(in super::super) cgroups: &'a mut dyn FnMut(&str) -> BTreeSet<u64>,
 }
 
+impl LimitPlace<'_> {
+    /// What it has been counted for.
+    fn counters(&mut self, growth: &Growth, workload: &str) -> Counters {
+        let cgroups = (self.cgroups)(workload);
+        let places = self.devices.all().flat_map(|device| {
+            let cgroups = cgroups.iter();
+            cgroups.map(move |&cgroup| Consumer { device, cgroup })
+        });
+        places
+            .filter_map(|place| Some((place, *growth.bytes.get(&place)?)))
+            .collect()
+    }
+}
+
 impl LimitWatch {
     pub fn new(meter: Meter) -> Self {
         Self {
             meter,
+            limited: BTreeSet::new(),
             found: BTreeMap::new(),
-            at_round: BTreeMap::new(),
-            round: 0,
-            is_measuring: false,
+            measuring: None,
             asked: None,
-            swept: None,
             next_check: clock::now(),
             told: BTreeSet::new(),
         }
@@ -94,7 +110,7 @@ impl LimitWatch {
                 broken.insert(workload.clone());
                 continue;
             };
-            let grown = self.grown(found.round, growth, workload, place);
+            let grown = grown(&found.then, &place.counters(growth, workload));
             if grown > room {
                 suspects.insert(workload.clone());
             }
@@ -103,14 +119,20 @@ impl LimitWatch {
         }
         let newly_broken = broken.iter().any(|workload| !self.told.contains(workload));
         self.told = broken;
-        self.ask(growth, suspects);
+        if self.measuring.is_none() {
+            self.ask(growth, place, suspects);
+        }
         let took = clock::elapsed_since(began);
         let pace = PACE.max(took * REST);
         self.next_check = clock::later(clock::now(), pace);
         LimitsLook {
             newly_broken,
             left,
-            again: if self.is_measuring { pace } else { DISCOVERY },
+            again: if self.measuring.is_some() {
+                pace
+            } else {
+                DISCOVERY
+            },
         }
     }
 
@@ -124,80 +146,69 @@ impl LimitWatch {
     fn take_answers(&mut self) {
         for answer in self.meter.answers() {
             match answer {
-                Answer::Measured {
-                    workload,
-                    round,
-                    parts,
-                } => {
-                    self.found.insert(workload, Found { parts, round });
+                Answer::Measured { workload, parts } => {
+                    let asked = self.measuring.as_mut();
+                    let then = asked.and_then(|asked| asked.remove(&workload));
+                    let found = Found {
+                        parts,
+                        then: then.unwrap_or_default(),
+                        at: clock::now(),
+                    };
+                    self.found.insert(workload, found);
                 }
                 Answer::Done { limited } => {
                     self.found.retain(|workload, _| limited.contains(workload));
-                    self.is_measuring = false;
+                    self.limited = limited;
+                    self.measuring = None;
                 }
             }
         }
-        let oldest = self.found.values().map(|found| found.round).min();
-        let (oldest, last) = (oldest.unwrap_or(self.round), self.round);
-        self.at_round
-            .retain(|round, _| *round >= oldest || *round == last);
     }
 
-    /// Bytes that it took since it was measured.
-    fn grown(
-        &self,
-        round: u64,
-        growth: &Growth,
-        workload: &str,
-        place: &mut LimitPlace<'_>,
-    ) -> u64 {
-        let Some(then) = self.at_round.get(&round) else {
-            return 0;
-        };
-        let cgroups = (place.cgroups)(workload);
-        let anchor = Some((Some(&then.bytes), Timestamp::from_nanos(0)));
-        let devices = place.devices.all();
-        let parts = devices.filter_map(|device| grown(&growth.bytes, anchor, &cgroups, device));
-        let net: i64 = parts.map(|part| part.net).sum();
-        u64::try_from(net).unwrap_or(0)
-    }
-
-    fn ask(&mut self, growth: &Growth, workloads: BTreeSet<String>) {
-        if self.is_measuring {
-            return;
-        }
-        let rests = |since: Option<Timestamp>, rest| {
-            since.is_some_and(|since| clock::elapsed_since(since) < rest)
-        };
+    /// Those that may be above a limit, and one other: nobody's big tree keeps a suspect waiting for more than one walk.
+    fn ask(&mut self, growth: &Growth, place: &mut LimitPlace<'_>, suspects: BTreeSet<String>) {
         let is_counted = !growth.bytes.is_empty() && !growth.uncounted_bytes;
-        let all = !rests(
-            self.swept,
-            if is_counted {
-                SWEEP_WITH_COUNTERS
-            } else {
-                SWEEP_WITHOUT
-            },
-        );
-        if !all && workloads.is_empty() && rests(self.asked, DISCOVERY) {
+        let next = self.next(is_counted).cloned();
+        let who: BTreeSet<String> = suspects.into_iter().chain(next).collect();
+        let is_recent = |asked| clock::elapsed_since(asked) < DISCOVERY;
+        if who.is_empty() && self.asked.is_some_and(is_recent) {
             return;
         }
-        let round = self.round + 1;
-        let request = Request {
-            round,
-            all,
-            workloads,
-        };
-        if self.meter.ask(request) {
-            let now = clock::now();
-            self.round = round;
-            self.is_measuring = true;
-            self.at_round.insert(round, growth.clone());
-            self.asked = Some(now);
-            if all {
-                self.swept = Some(now);
-            }
+        // Read before anybody is measured: what comes in between counts as grown.
+        let then = who.iter().map(|workload| {
+            let counted = place.counters(growth, workload);
+            (workload.clone(), counted)
+        });
+        let then = then.collect();
+        if self.meter.ask(who) {
+            self.measuring = Some(then);
+            self.asked = Some(clock::now());
         }
     }
+
+    /// Whose turn it is: who was never measured, then who was long ago.
+    fn next(&self, is_counted: bool) -> Option<&String> {
+        let mut limited = self.limited.iter();
+        if let Some(new) = limited.find(|workload| !self.found.contains_key(*workload)) {
+            return Some(new);
+        }
+        let rest = if is_counted {
+            SWEEP_WITH_COUNTERS
+        } else {
+            SWEEP_WITHOUT
+        };
+        let (workload, found) = self.found.iter().min_by_key(|(_, found)| found.at)?;
+        (clock::elapsed_since(found.at) >= rest).then_some(workload)
+    }
+}
+
+/// Bytes, since then; a cgroup that was not counted then had used up nothing, and so had one whose counting began anew.
+fn grown(then: &Counters, now: &Counters) -> u64 {
+    let net = now.iter().map(|(place, now)| {
+        let before = then.get(place).filter(|then| then.since == now.since);
+        now.net.saturating_sub(before.map_or(0, |then| then.net))
+    });
+    u64::try_from(net.sum::<i64>()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -206,7 +217,6 @@ mod tests {
     use super::*;
     use crate::host::Share;
     use crate::model::{LocalStorageLimit, Pod, PodStats, Uid};
-    use crate::ports::{Consumer, Grown};
     use std::path::Path;
     use std::sync::Arc;
 
@@ -260,11 +270,16 @@ mod tests {
         )
     }
 
-    /// Once the measuring that is under way has ended.
-    fn settled(watch: &mut LimitWatch, growth: &Growth) -> LimitsLook {
+    /// Once it has been measured as often; what was known then.
+    fn measured(watch: &mut LimitWatch, growth: &Growth, times: usize) -> LimitsLook {
+        let mut last = watch.found.get("web").map(|found| found.at);
+        let mut seen = 0;
         for _ in 0..5_000 {
             let look = check(watch, growth);
-            if !watch.is_measuring {
+            let at = watch.found.get("web").map(|found| found.at);
+            seen += usize::from(at != last);
+            last = at;
+            if seen == times {
                 return look;
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -291,18 +306,19 @@ mod tests {
         // What was counted before it was measured has been found.
         let first = check(&mut watch, &counted(3));
         assert_eq!((first.left, first.newly_broken), (None, false));
-        about(settled(&mut watch, &counted(3)).left, 12);
+        about(measured(&mut watch, &counted(3), 1).left, 12);
+        let known = |watch: &LimitWatch| watch.found["web"].at;
+        let at = known(&watch);
         about(check(&mut watch, &counted(8)).left, 7);
-        assert_eq!(watch.round, 1, "it was measured in vain");
+        about(check(&mut watch, &counted(3 + 11)).left, LEAST / MIB);
+        assert_eq!(known(&watch), at, "it was measured in vain");
         // Counted, but given back by others, who are not counted for it.
         let look = check(&mut watch, &counted(3 + 13));
         assert_eq!((look.left, look.newly_broken), (Some(LEAST), false));
-        about(settled(&mut watch, &counted(16)).left, 12);
-        assert_eq!(watch.round, 2);
+        about(measured(&mut watch, &counted(16), 1).left, 12);
 
         write(dir.path(), 17);
-        check(&mut watch, &counted(16 + 13));
-        let look = settled(&mut watch, &counted(16 + 13));
+        let look = measured(&mut watch, &counted(16 + 13), 1);
         assert_eq!((look.newly_broken, look.left), (true, None));
         assert!(!check(&mut watch, &counted(16 + 13)).newly_broken);
     }
@@ -312,8 +328,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), 2);
         let mut watch = watch(dir.path());
-        check(&mut watch, &counted(0));
-        settled(&mut watch, &counted(0));
+        measured(&mut watch, &counted(0), 1);
         let used = |uid: &str| {
             let mut observed = ObservedPod {
                 pod: Arc::new(Pod::new(Uid::new(uid), "default", "web")),
@@ -328,16 +343,39 @@ mod tests {
     }
 
     #[test]
-    fn without_counters_all_are_measured_every_second() {
+    fn whoever_is_new_is_next_then_whoever_was_measured_long_ago_sooner_without_counters() {
         let dir = tempfile::tempdir().unwrap();
         let mut watch = watch(dir.path());
-        check(&mut watch, &Growth::default());
-        settled(&mut watch, &Growth::default());
-        let long_ago = Timestamp::from_nanos(clock::now().as_nanos() - 1_500_000_000);
-        watch.swept = Some(long_ago);
-        check(&mut watch, &counted(0));
-        assert_eq!(watch.round, 1);
-        check(&mut watch, &Growth::default());
-        assert_eq!(watch.round, 2);
+        let ago = |ms: i64| Timestamp::from_nanos(clock::now().as_nanos() - ms * 1_000_000);
+        let mut known = |name: &str, at| {
+            let found = Found {
+                parts: Vec::new(),
+                then: Counters::new(),
+                at,
+            };
+            watch.found.insert(name.to_owned(), found);
+            watch.limited.insert(name.to_owned());
+        };
+        known("a", ago(1_500));
+        known("b", ago(3_000));
+        known("c", ago(0));
+        let next = |watch: &LimitWatch, counted| watch.next(counted).cloned();
+        assert_eq!(next(&watch, true), None);
+        assert_eq!(next(&watch, false).as_deref(), Some("b"));
+        watch.limited.insert("new".to_owned());
+        assert_eq!(next(&watch, true).as_deref(), Some("new"));
+    }
+
+    #[test]
+    fn counting_that_began_anew_is_not_compared_with_the_old() {
+        let mut then = counted(5).bytes;
+        let now = counted(9).bytes;
+        assert_eq!(grown(&then, &now), 4 * MIB);
+        assert_eq!(grown(&now, &then), 0, "given back");
+        assert_eq!(grown(&Counters::new(), &now), 9 * MIB);
+        for counter in then.values_mut() {
+            counter.since = Timestamp::from_secs(9);
+        }
+        assert_eq!(grown(&then, &now), 9 * MIB);
     }
 }
