@@ -1,10 +1,11 @@
 //! What the API says of pods, and what it must say of an evicted one.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use eviction_tests::load::now_ns;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::node::Node;
 
@@ -32,6 +33,26 @@ pub(crate) fn record(pod: &Value) -> &str {
 impl Node {
     pub(crate) fn apply(&self, manifest: &Value) -> Result<()> {
         self.cluster.apply(&self.parts, manifest)
+    }
+
+    /// Makes objects that are not there yet; their uids by name.
+    pub(crate) fn create(&self, objects: &[Value]) -> Result<BTreeMap<String, String>> {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+        let path = self.cluster.folder.join("create.json");
+        std::fs::write(&path, list.to_string())?;
+        let path = path.to_str().context("not UTF-8")?;
+        let made = self.kubectl(&["create", "-f", path, "-o", "json"])?;
+        // One object after the other, or a list of them.
+        let mut uids = BTreeMap::new();
+        for made in serde_json::Deserializer::from_str(&made).into_iter::<Value>() {
+            let made = made?;
+            let items = made["items"].as_array().cloned();
+            for object in items.unwrap_or_else(|| vec![made]) {
+                let name = text(&object, "/metadata/name").to_owned();
+                uids.insert(name, text(&object, "/metadata/uid").to_owned());
+            }
+        }
+        Ok(uids)
     }
 
     pub(crate) fn pod(&self, namespace: &str, name: &str) -> Result<Value> {

@@ -10,6 +10,7 @@ mod disk;
 mod killed;
 mod kubelet;
 mod limits;
+mod mapping;
 mod memory;
 mod node;
 mod others;

@@ -207,6 +207,18 @@ impl Node {
     }
 
     /// Those that say where the pods are.
+    /// Decides in every second, and kills nobody.
+    pub(crate) fn dry_evictor(&self) -> Result<Evictor> {
+        let mut arguments = self.arguments(&self.kubeconfig)?;
+        let more = [
+            "--eviction-hard=memory.available<1Ti",
+            "--monitoring-interval=1s",
+            "--dry-run",
+        ];
+        arguments.extend(more.map(str::to_owned));
+        started(Evictor::start(&self.programs, &arguments)?)
+    }
+
     fn arguments(&self, kubeconfig: &std::path::Path) -> Result<Vec<String>> {
         let mut arguments = arguments_as(NODE, kubeconfig);
         let root = self.cluster.pods_group()?.display().to_string();

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use eviction_tests::load::now_ns;
-use eviction_tests::scenario::{Evictor, Record};
+use eviction_tests::scenario::Evictor;
 use eviction_tests::suite::{Case, Outcome};
 use serde_json::{Value, json};
 
-use crate::api::text;
+use crate::mapping::{Mapped, candidates, judge};
 use crate::node::{self, Node};
 
 const NODE: &str = "simulated";
@@ -58,22 +58,7 @@ impl<'a> Simulated<'a> {
     /// Makes these pods' objects; their uids by name.
     fn make(&self, names: impl Iterator<Item = String>) -> Result<BTreeMap<String, String>> {
         let pods: Vec<Value> = names.map(|name| pod(&name)).collect();
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": pods});
-        let path = self.node.cluster.folder.join("simulated.json");
-        fs::write(&path, list.to_string())?;
-        let path = path.to_str().context("not UTF-8")?;
-        let made = self.node.kubectl(&["create", "-f", path, "-o", "json"])?;
-        // One object after the other, or a list of them.
-        let mut uids = BTreeMap::new();
-        for made in serde_json::Deserializer::from_str(&made).into_iter::<Value>() {
-            let made = made?;
-            let items = made["items"].as_array().cloned();
-            for pod in items.unwrap_or_else(|| vec![made]) {
-                let name = text(&pod, "/metadata/name").to_owned();
-                uids.insert(name, text(&pod, "/metadata/uid").to_owned());
-            }
-        }
-        Ok(uids)
+        self.node.create(&pods)
     }
 
     fn group(&self, uid: &str) -> PathBuf {
@@ -165,12 +150,6 @@ fn pod(name: &str) -> Value {
     })
 }
 
-/// Its candidates, by name, with what speaks against them.
-fn candidates(decision: &Record) -> Vec<&Value> {
-    let all = decision.0["ranking"]["candidates"].as_array();
-    all.into_iter().flatten().collect()
-}
-
 /// Of which the median is told.
 const DECISIONS: usize = 10;
 
@@ -229,29 +208,7 @@ fn churn(node: &Node) -> Result<Outcome> {
         std::thread::sleep(Duration::from_nanos(due.saturating_sub(now_ns())));
     }
     evictor.drain();
-    let (mut seen, mut unmapped) = (0, 0);
-    for decision in evictor.of_kind("decision") {
-        let victim = decision.text("victim");
-        let uid = known.get(victim).map(String::as_str);
-        ensure!(
-            uid == Some(decision.text("uid")),
-            "{victim} is not {}",
-            decision.text("uid")
-        );
-        for candidate in candidates(decision) {
-            let name = text(candidate, "/name");
-            match known.get(name) {
-                Some(_) => seen += 1,
-                None => {
-                    // Known by its cgroup only, as yet.
-                    let uid = name.strip_prefix("pod").unwrap_or(name);
-                    ensure!(known.values().any(|known| known == uid), "who is {name}?");
-                    ensure!(candidate["victim"] == false, "{candidate}");
-                    unmapped += 1;
-                }
-            }
-        }
-    }
+    let Mapped { seen, unmapped } = judge(&evictor, &known, |_, _| true)?;
     ensure!(
         seen > A_SECOND * SECONDS / 2,
         "only {seen} were ranked; last said: {:?}",
