@@ -2,7 +2,7 @@
 
 use super::PodCgroup;
 use super::known::KnownPod;
-use crate::host::{Devices, DiskUses, Held, Reading, as_container, kill};
+use crate::host::{DiskUses, Held, Reading, as_container, kill};
 use crate::model::{ContainerStats, MemoryStats, ObservedPod, Pod, PodStats, Protection, Uid};
 use crate::sys::cgroup::{CgroupDir, GroupUseReader, Version, subtree};
 use crate::sys::clock;
@@ -39,6 +39,12 @@ impl Child {
     }
 }
 
+/// Of all cgroups that are there, the pod's own first.
+fn ids(group: &CgroupDir, children: &[Child]) -> impl Iterator<Item = u64> {
+    let below = children.iter().flat_map(|child| subtree(&child.group));
+    std::iter::once(group.id()).chain(below.map(|group| group.id()))
+}
+
 /// No cgroup answers once it has been removed.
 fn is_gone(group: &CgroupDir, memory: Option<&GroupUseReader>) -> bool {
     match memory {
@@ -63,12 +69,7 @@ impl Member {
     /// The ids of all that are there, its own first.
     pub(super) fn cgroups(&mut self) -> Vec<u64> {
         self.follow_children();
-        self.all_groups().collect()
-    }
-
-    fn all_groups(&self) -> impl Iterator<Item = u64> {
-        let below = self.children.iter().flat_map(|child| subtree(&child.group));
-        std::iter::once(self.group.id()).chain(below.map(|group| group.id()))
+        ids(&self.group, &self.children).collect()
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -149,17 +150,11 @@ impl Member {
         known: Option<&KnownPod>,
     ) -> Option<PodStats> {
         let of_all = memory(self.memory.as_ref()?);
-        let cgroups: Vec<u64> = if reading.devices == Devices::default() {
-            Vec::new()
-        } else {
-            self.all_groups().collect()
-        };
-        let disk = self.held.on(
-            reading.devices,
-            cgroups.into_iter(),
-            self.uid.as_str(),
-            uses,
-        );
+        // Not gone through where no disk is watched.
+        let cgroups = ids(&self.group, &self.children);
+        let disk = self
+            .held
+            .on(reading.devices, cgroups, self.uid.as_str(), uses);
         let containers = self.children.iter().filter_map(|child| {
             let id = child.container.as_ref()?;
             Some(ContainerStats {

@@ -45,7 +45,6 @@ pub(super) const TREES: [Tree; 2] = [
                     "sys",
                     "host::kill",
                     "host::as_container",
-                    "host::Devices",
                     "host::DiskUses",
                     "host::Held",
                     "host::Limited",
