@@ -19,13 +19,16 @@ use crate::sys::reader::ReadError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+/// The ids of cgroups, by workload.
+pub type WorkloadCgroups = BTreeMap<String, Vec<u64>>;
+
 /// Finds what may be evicted below the watched cgroup, and reads what each uses.
 pub trait Workloads {
     fn observe(&mut self, reading: Reading, uses: &DiskUses) -> Vec<ObservedPod>;
 
-    /// The ids of a workload's cgroups; asked where workloads have limits of their own.
-    fn cgroups(&mut self, _workload: &str) -> BTreeSet<u64> {
-        BTreeSet::new()
+    /// The cgroups of these workloads; asked where workloads have limits of their own.
+    fn cgroups(&mut self, _workloads: &BTreeSet<String>) -> WorkloadCgroups {
+        WorkloadCgroups::new()
     }
 }
 
@@ -230,10 +233,10 @@ impl Inventory for NodeInventory {
         let workloads = &mut self.workloads;
         limits.check(
             growth,
-            &mut LimitPlace {
+            LimitPlace {
                 layout: self.file_systems.layout(),
                 devices: self.reading.devices,
-                cgroups: &mut |workload| workloads.cgroups(workload),
+                cgroups: &mut |limited| workloads.cgroups(limited),
             },
         )
     }

@@ -26,7 +26,7 @@ pub use executor::CgroupExecutor;
 pub use file_systems::{Devices, FileSystems};
 pub use guard_figures::GuardsAsked;
 pub use held::{Held, as_container};
-pub use inventory::{NodeInventory, Scan, Watched, Workloads};
+pub use inventory::{NodeInventory, Scan, Watched, WorkloadCgroups, Workloads};
 pub use limits::{LimitWatch, Limited, LimitedNow, LimitedPart, Meter};
 pub use member::Reading;
 pub use notices::Notices;

@@ -4,7 +4,7 @@ use super::PodCgroup;
 use super::known::Listed;
 use super::member::Member;
 use super::unmapped::Unmapped;
-use crate::host::{DiskUses, Reading, Untouchable, Workloads};
+use crate::host::{DiskUses, Reading, Untouchable, WorkloadCgroups, Workloads};
 use crate::model::{ObservedPod, Uid};
 use crate::sys::cgroup::{CgroupDir, Hierarchy};
 use crate::sys::clock;
@@ -154,13 +154,14 @@ impl Workloads for PodGroups {
         observed
     }
 
-    fn cgroups(&mut self, workload: &str) -> BTreeSet<u64> {
+    fn cgroups(&mut self, workloads: &BTreeSet<String>) -> WorkloadCgroups {
         if !self.have_as_many() {
             self.refresh();
         }
-        let own = self.members.values_mut();
-        own.filter(|member| member.uid.as_str() == workload)
-            .flat_map(Member::cgroups)
+        let asked = self.members.values_mut();
+        asked
+            .filter(|member| workloads.contains(member.uid.as_str()))
+            .map(|member| (member.uid.to_string(), member.cgroups()))
             .collect()
     }
 }
@@ -177,8 +178,9 @@ mod tests {
     struct Pods(PathBuf);
 
     impl Pods {
-        fn make(hierarchy: &Hierarchy) -> Option<Self> {
-            let name = format!("eviction-test-groups-{}", std::process::id());
+        /// Tests run side by side.
+        fn make_named(test: &str, hierarchy: &Hierarchy) -> Option<Self> {
+            let name = format!("eviction-test-groups-{test}-{}", std::process::id());
             let pods = hierarchy.mount.join(name).join("kubepods");
             let made = fs::create_dir_all(&pods);
             made.inspect_err(|e| println!("skipped: cgroups can only be made by root ({e})"))
@@ -227,7 +229,7 @@ mod tests {
     #[test]
     fn pods_that_take_the_place_of_others_are_seen_at_once() {
         let hierarchy = Hierarchy::detect().unwrap();
-        let Some(pods) = Pods::make(&hierarchy) else {
+        let Some(pods) = Pods::make_named("places", &hierarchy) else {
             return;
         };
         for group in ["podu1", "burstable/podu2", "besteffort"] {
@@ -265,5 +267,35 @@ mod tests {
         let unknown = groups.observe(reading, &uses);
         let protections: Vec<_> = unknown.iter().map(|o| o.pod.protection.clone()).collect();
         assert_eq!(protections, vec![Some(Protection::Unmapped); 4]);
+    }
+
+    #[test]
+    fn the_cgroups_of_a_pod_are_its_own_and_those_below_also_new_ones() {
+        let hierarchy = Hierarchy::detect().unwrap();
+        let Some(pods) = Pods::make_named("ids", &hierarchy) else {
+            return;
+        };
+        for group in ["podu1", "burstable/podu2/c1", "podu3/c1"] {
+            pods.add(group);
+        }
+        let (_told, heard) = watch::channel(listed(&["u1", "u2", "u3"], ""));
+        let root = CgroupDir::open(&pods.0).unwrap();
+        let mut groups = PodGroups::new(root, hierarchy, heard);
+        let asked: BTreeSet<String> = ["u1", "u2", "unknown"].map(str::to_owned).into();
+        let mut matches = |expected: &[(&str, &[&str])]| {
+            let id = |group: &&str| CgroupDir::open(&pods.0.join(group)).unwrap().id();
+            let expected = expected.iter().map(|(uid, groups)| {
+                let ids = groups.iter().map(id).collect();
+                ((*uid).to_owned(), ids)
+            });
+            let expected: WorkloadCgroups = expected.collect();
+            assert_eq!(groups.cgroups(&asked), expected);
+        };
+        let second: &[&str] = &["burstable/podu2", "burstable/podu2/c1"];
+        matches(&[("u1", &["podu1"]), ("u2", second)]);
+        pods.add("podu1/c2");
+        matches(&[("u1", &["podu1", "podu1/c2"]), ("u2", second)]);
+        pods.remove("podu1");
+        matches(&[("u2", second)]);
     }
 }

@@ -55,6 +55,7 @@ pub(super) const TREES: [Tree; 2] = [
                     "host::ScanTarget",
                     "host::Targets",
                     "host::Untouchable",
+                    "host::WorkloadCgroups",
                     "host::Workloads",
                 ],
             ),

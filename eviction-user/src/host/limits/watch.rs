@@ -1,6 +1,7 @@
 //! When to measure, and how near the nearest limit is.
 
 use super::super::file_systems::Devices;
+use super::super::inventory::WorkloadCgroups;
 use super::meter::{Answer, Meter};
 use super::part::{self, MeasuredPart};
 use crate::model::{FsLayout, ObservedPod, Timestamp};
@@ -60,22 +61,19 @@ impl Found {
 pub(in super::super) struct LimitPlace<'a> {
     pub(in super::super) layout: FsLayout,
     pub(in super::super) devices: Devices,
-    /// Of a workload.
-    pub(in super::super) cgroups: &'a mut dyn FnMut(&str) -> BTreeSet<u64>,
+    /// Of all these workloads; asked once in a check, for it goes through the cgroups of all.
+    pub(in super::super) cgroups: &'a mut dyn FnMut(&BTreeSet<String>) -> WorkloadCgroups,
 }
 
-impl LimitPlace<'_> {
-    /// What it has been counted for.
-    fn counters(&mut self, growth: &Growth, workload: &str) -> Counters {
-        let cgroups = (self.cgroups)(workload);
-        let places = self.devices.all().flat_map(|device| {
-            let cgroups = cgroups.iter();
-            cgroups.map(move |&cgroup| Consumer { device, cgroup })
-        });
-        places
-            .filter_map(|place| Some((place, *growth.bytes.get(&place)?)))
-            .collect()
-    }
+/// What a workload has been counted for.
+fn counters(growth: &Growth, devices: Devices, cgroups: &[u64]) -> Counters {
+    let places = devices.all().flat_map(|device| {
+        let cgroups = cgroups.iter();
+        cgroups.map(move |&cgroup| Consumer { device, cgroup })
+    });
+    places
+        .filter_map(|place| Some((place, *growth.bytes.get(&place)?)))
+        .collect()
 }
 
 impl LimitWatch {
@@ -96,13 +94,14 @@ impl LimitWatch {
         clock::between(clock::now(), self.next_check)
     }
 
-    pub(in super::super) fn check(
-        &mut self,
-        growth: &Growth,
-        place: &mut LimitPlace<'_>,
-    ) -> LimitsLook {
+    pub(in super::super) fn check(&mut self, growth: &Growth, place: LimitPlace<'_>) -> LimitsLook {
         let began = clock::now();
         self.take_answers();
+        let cgroups = (place.cgroups)(&self.limited);
+        let counted = |workload: &String| {
+            let own = cgroups.get(workload).map_or(&[][..], Vec::as_slice);
+            counters(growth, place.devices, own)
+        };
         let mut left = None::<u64>;
         let (mut broken, mut suspects) = (BTreeSet::new(), BTreeSet::new());
         for (workload, found) in &self.found {
@@ -110,7 +109,7 @@ impl LimitWatch {
                 broken.insert(workload.clone());
                 continue;
             };
-            let grown = grown(&found.then, &place.counters(growth, workload));
+            let grown = grown(&found.then, &counted(workload));
             if grown > room {
                 suspects.insert(workload.clone());
             }
@@ -120,7 +119,7 @@ impl LimitWatch {
         let newly_broken = broken.iter().any(|workload| !self.told.contains(workload));
         self.told = broken;
         if self.measuring.is_none() {
-            self.ask(growth, place, suspects);
+            self.ask(growth, counted, suspects);
         }
         let took = clock::elapsed_since(began);
         let pace = PACE.max(took * REST);
@@ -166,7 +165,12 @@ impl LimitWatch {
     }
 
     /// Those that may be above a limit, and one other: nobody's big tree keeps a suspect waiting for more than one walk.
-    fn ask(&mut self, growth: &Growth, place: &mut LimitPlace<'_>, suspects: BTreeSet<String>) {
+    fn ask(
+        &mut self,
+        growth: &Growth,
+        counted: impl Fn(&String) -> Counters,
+        suspects: BTreeSet<String>,
+    ) {
         let is_counted = !growth.bytes.is_empty() && !growth.uncounted_bytes;
         let next = self.next(is_counted).cloned();
         let who: BTreeSet<String> = suspects.into_iter().chain(next).collect();
@@ -175,10 +179,9 @@ impl LimitWatch {
             return;
         }
         // Read before anybody is measured: what comes in between counts as grown.
-        let then = who.iter().map(|workload| {
-            let counted = place.counters(growth, workload);
-            (workload.clone(), counted)
-        });
+        let then = who
+            .iter()
+            .map(|workload| (workload.clone(), counted(workload)));
         let then = then.collect();
         if self.meter.ask(who) {
             self.measuring = Some(then);
@@ -259,13 +262,16 @@ mod tests {
     fn check(watch: &mut LimitWatch, growth: &Growth) -> LimitsLook {
         watch.check(
             growth,
-            &mut LimitPlace {
+            LimitPlace {
                 layout: FsLayout::default(),
                 devices: Devices {
                     node: Some(DISK),
                     layers: None,
                 },
-                cgroups: &mut |_| [POD].into(),
+                cgroups: &mut |limited| {
+                    let all = limited.iter();
+                    all.map(|workload| (workload.clone(), vec![POD])).collect()
+                },
             },
         )
     }
