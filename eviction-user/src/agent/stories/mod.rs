@@ -12,9 +12,9 @@ use crate::model::{
 };
 use crate::policy::{Engine, EngineConfig};
 use crate::ports::{
-    Coverage, Distance, Entry, Executor, Growth, Inventory, Journal, KillError, KillReport, Look,
-    LookError, Moved, OomVictim, PressureEvent, PressureSource, ReclaimEnd, ReclaimReport, Removal,
-    SilentHook, Started, Wake,
+    Coverage, Distance, Entry, Executor, Growth, Inventory, Journal, KillError, KillReport,
+    LimitsLook, Look, LookError, Moved, OomVictim, PressureEvent, PressureSource, ReclaimEnd,
+    ReclaimReport, Removal, SilentHook, Started, Wake,
 };
 use crate::sys::clock;
 use std::cell::RefCell;
@@ -59,6 +59,8 @@ struct Node {
     moved: Vec<Moved>,
     followed: Vec<Signal>,
     coverage: Option<Coverage>,
+    /// What each comparison with workloads' own limits finds; a limit is newly broken once.
+    limits: Option<LimitsLook>,
 }
 
 /// What `--reclaim` would do.
@@ -225,6 +227,20 @@ impl Inventory for FakeInventory {
 
     fn unread(&self) -> Option<String> {
         self.node.0.borrow().unread.clone()
+    }
+
+    fn limits_due(&self) -> Option<Duration> {
+        self.node.0.borrow().limits.map(|_| Duration::ZERO)
+    }
+
+    fn check_limits(&mut self, _growth: &Growth) -> LimitsLook {
+        let mut node = self.node.0.borrow_mut();
+        let found = node.limits.unwrap_or_default();
+        node.limits = Some(LimitsLook {
+            newly_broken: false,
+            ..found
+        });
+        found
     }
 
     fn snapshot(&mut self, _growth: &Growth) -> Snapshot {

@@ -308,3 +308,27 @@ async fn what_holds_evictions_back_is_asked_again_and_again_but_told_once() {
     assert_eq!(node.0.borrow().entries.iter().filter(is_held).count(), 1);
     assert_eq!(node.decisions(), []);
 }
+
+#[tokio::test]
+async fn a_limit_of_a_workloads_own_is_armed_and_once_broken_brings_a_cycle_at_once() {
+    let limits = |newly_broken| {
+        Some(LimitsLook {
+            newly_broken,
+            left: Some(7 * MIB),
+            again: Duration::from_millis(5),
+        })
+    };
+    for breaks in [false, true] {
+        let node = Shared::new(&[("web", 100)]);
+        node.0.borrow_mut().limits = limits(false);
+        let during = |node: &Shared| node.0.borrow_mut().limits = limits(breaks);
+        node.run(settings(), during).await;
+        let node = node.0.borrow();
+        let limit = Distance {
+            left: (7 * MIB).cast_signed(),
+            level: None,
+        };
+        assert!(node.armed.contains(&limit), "{:?}", node.armed);
+        assert_eq!(node.snapshots, 1 + usize::from(breaks));
+    }
+}
