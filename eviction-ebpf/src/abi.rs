@@ -12,7 +12,7 @@ pub mod names;
 
 /// Grows with every change of a layout or a meaning in this module. The object carries it in the *name* of a global
 /// ([`names::ABI`]), so an object of another ABI cannot be loaded, and in every event.
-pub const ABI: u16 = 5;
+pub const ABI: u16 = 6;
 
 /// Slots for memory: 0 is the node's, the others are for cgroups.
 pub const MEMORY_SLOTS: u32 = 4;
@@ -54,8 +54,9 @@ pub struct Slot {
     pub mark: u64,
     /// Kernel's own: where the scope's css was last seen. Never trusted without comparing the id there.
     pub css_hint: u64,
-    /// User stores, before the limit: see `credit::level_reached`.
-    pub ahead: u32,
+    /// User stores, before the limit. Memory: what other CPUs may be adding, see `credit::level_reached`. Bytes: how many a
+    /// CPU may collect before it spends them, see `credit::bytes_batch`.
+    pub margin: u32,
     /// The kernel's `dev_t` (12 bits major, 20 bits minor) for inodes and bytes.
     pub device: u32,
     /// [`Kind`], 0 while the slot is free.
@@ -72,7 +73,7 @@ impl Slot {
         scope: 0,
         mark: 0,
         css_hint: 0,
-        ahead: 0,
+        margin: 0,
         device: 0,
         kind: 0,
         end: 0,
@@ -153,6 +154,13 @@ impl Run {
             Kind::Bytes => 1 << 20,
             _ => 64,
         }
+    }
+
+    /// Whether the run can stay as it is with this net growth.
+    #[inline(always)]
+    pub const fn goes_on(kind: Kind, net: u64) -> bool {
+        let most = Self::most(kind);
+        net.wrapping_add(most) < 2 * most
     }
 
     /// Whose run it is among a CPU's runs.

@@ -12,7 +12,9 @@
 //! 2. *The credit is shorter than the distance* by what may be in flight, so `spent` passes the limit first.
 //! 3. *Whoever passes it sees it.* A program adds, then reads the limit; user space stores the limit, then reads `spent`
 //!    (`spend.rs`, `slots.rs`). Of two such pairs at least one sees the other: the program reports, or the arming says
-//!    that it came too late. `tests/interleavings.rs` runs both through arbitrary orders.
+//!    that it came too late. `tests/interleavings.rs` runs both through arbitrary orders. Units that a program leaves out or
+//!    keeps for its CPU until they are a batch ([`fault_batch`], [`bytes_batch`]) count as in flight ([`InFlight::unreported`]);
+//!    when a batch becomes shorter, the next look follows at once.
 //! 4. *A report is sent once and never lost.* The claim of an arming is taken before its event is written, and given back
 //!    when the ring is full: the next unit spent tries again, and the drop is counted.
 //! 5. *Silence has to be earned.* Past the limit a program may stay silent only if the real counter shows room: its value,
@@ -131,6 +133,9 @@ pub const fn level_reached(usage: u64, charging: u64, ahead: u64, level: u64) ->
 /// How many page faults one sample stands for while the threshold is far away.
 pub const FAULT_BATCH: u32 = 1024;
 
+/// Bytes that a CPU keeps while the threshold is far away: 64 blocks.
+pub const BYTES_BATCH: u32 = 256 << 10;
+
 /// Pages that one refill of a CPU's stock charges at once (`MEMCG_CHARGE_BATCH`, 32 on 5.10, 64 from 5.12); no stock is
 /// larger.
 pub const CHARGE_BATCH: u32 = 64;
@@ -207,9 +212,11 @@ impl InFlight {
     /// Space that is given back makes the growth smaller, never the credit; the growth gets it back when the function that
     /// frees it has returned, so that it is not ahead of `statfs`. A reservation that fails (ENOSPC) stays booked: looks too
     /// many, and a growth too high until the next scan.
-    pub const fn bytes(cpus: u32) -> Self {
+    ///
+    /// While the line is far, a CPU keeps less than `batch` bytes for itself before it spends them ([`bytes_batch`]).
+    pub const fn bytes(batch: u32, cpus: u32) -> Self {
         Self {
-            unreported: 0,
+            unreported: (batch as u64).saturating_sub(1) * cpus as u64,
             unbooked: EXTENT_BYTES * cpus as u64,
             lag: 0,
         }
@@ -294,9 +301,26 @@ pub const fn fault_batch(
     compared: bool,
 ) -> u32 {
     let part = if compared { 2 } else { 16 };
-    let mut batch = FAULT_BATCH;
+    longest(
+        FAULT_BATCH,
+        part * pages_per_fault as u64 * cpus as u64,
+        distance,
+        current,
+    )
+}
+
+/// Bytes that a CPU may come to keep for itself at `distance` bytes from the nearest threshold, before it spends all of them:
+/// so few that what all CPUs keep is a sixteenth of the distance at most. 1: none.
+pub const fn bytes_batch(distance: u64, cpus: u32, current: u32) -> u32 {
+    longest(BYTES_BATCH, 16 * cpus as u64, distance, current)
+}
+
+/// The longest batch, of those that are a power of four shorter than `most`, with which `reach` units for each of its own stay
+/// below the distance. See [`fault_batch`] for the way back.
+pub const fn longest(most: u32, reach: u64, distance: u64, current: u32) -> u32 {
+    let mut batch = most;
     while batch > 1 {
-        let reach = part * batch as u64 * pages_per_fault as u64 * cpus as u64;
+        let reach = reach * batch as u64;
         let needed = if batch > current {
             reach.saturating_mul(2)
         } else {
@@ -407,5 +431,19 @@ mod tests {
         assert_eq!(batch(4 * 64 * reach + 1, 1), 64);
         assert_eq!(fault_batch(16 * 64 * reach, 512, 2, 64, false), 16);
         assert_eq!(fault_batch(16 * 64, 1, 1, 64, false), 16);
+    }
+
+    #[test]
+    fn a_cpu_keeps_fewer_bytes_the_nearer_the_threshold() {
+        let most = 16 * 2 * u64::from(BYTES_BATCH);
+        let batch = |distance, current| bytes_batch(distance, 2, current);
+        assert_eq!(batch(most + 1, BYTES_BATCH), BYTES_BATCH);
+        assert_eq!(batch(most, BYTES_BATCH), BYTES_BATCH / 4);
+        assert_eq!(batch(2 * most, 1), BYTES_BATCH / 4, "not back so soon");
+        assert_eq!(batch(2 * most + 1, 1), BYTES_BATCH);
+        assert_eq!(batch(128, BYTES_BATCH), 1);
+        let kept = InFlight::bytes(BYTES_BATCH, 2).unreported;
+        assert_eq!(kept, 2 * (u64::from(BYTES_BATCH) - 1));
+        assert_eq!(InFlight::bytes(1, 2).unreported, 0);
     }
 }

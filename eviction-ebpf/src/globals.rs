@@ -14,7 +14,7 @@ macro_rules! facts {
 }
 
 facts! {
-    EVICTION_ABI_5 = ABI as u32;
+    EVICTION_ABI_6 = ABI as u32;
     TASK_CGROUPS = UNKNOWN;
     CSS_SET_MEMORY = UNKNOWN;
     TASK_TYPED = 0;

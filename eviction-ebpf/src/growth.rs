@@ -1,5 +1,7 @@
 //! Who has used up how much, for the ranking: a counter for each cgroup, device and kind.
 
+use core::ptr::null_mut;
+
 use aya_ebpf::{
     bindings::{BPF_ANY, BPF_NOEXIST},
     helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns},
@@ -10,7 +12,7 @@ use eviction_ebpf::abi::{GROWTHS, Growth, GrowthKey, Kind, Loss, PENDINGS, Pendi
 
 use crate::{
     maps::{self, EEXIST},
-    observed,
+    observed, turns,
 };
 
 #[map]
@@ -22,6 +24,28 @@ static GROWTH_RUNS: PerCpuArray<Run> = PerCpuArray::with_max_entries(Run::KINDS,
 #[map]
 static PENDING: LruHashMap<u64, Pending> = LruHashMap::with_max_entries(PENDINGS, 0);
 
+/// This CPU's run, for one turn until [`close_run`]; null while another one goes on.
+#[inline(always)]
+pub(crate) fn open_run(kind: Kind) -> *mut Run {
+    let Some(run) = GROWTH_RUNS.get_ptr_mut(Run::index(kind)) else {
+        return null_mut();
+    };
+    // SAFETY: this CPU's own.
+    if unsafe { turns::begin(&raw mut (*run).opened, &raw const (*run).closed) } {
+        run
+    } else {
+        null_mut()
+    }
+}
+
+/// # Safety
+/// `run` must be what [`open_run`] has returned, and not null.
+#[inline(always)]
+pub(crate) unsafe fn close_run(run: *mut Run) {
+    // SAFETY: by the caller's promise.
+    unsafe { turns::end(&raw const (*run).opened, &raw mut (*run).closed) }
+}
+
 /// Books what is used up (or, negative in two's complement, given back).
 pub(crate) fn grow(cgroup_id: u64, device: u32, kind: Kind, units: u64) {
     let key = GrowthKey {
@@ -29,25 +53,19 @@ pub(crate) fn grow(cgroup_id: u64, device: u32, kind: Kind, units: u64) {
         device,
         kind: kind as u32,
     };
-    let Some(run) = GROWTH_RUNS.get_ptr_mut(Run::index(kind)) else {
+    let run = open_run(kind);
+    if run.is_null() {
         return book(key, units);
-    };
-    // SAFETY: this CPU's own; whoever is interrupted between `opened` and `closed` leaves them unequal, and is left alone.
+    }
+    // SAFETY: opened just now.
     unsafe {
-        let turn = (&raw const (*run).opened).read_volatile();
-        if (&raw const (*run).closed).read_volatile() != turn {
-            return book(key, units);
-        }
-        let turn = turn.wrapping_add(1);
-        (&raw mut (*run).opened).write_volatile(turn);
         let before = (&raw const (*run).key).read_volatile();
         let net = (&raw const (*run).net).read_volatile();
         if before == key {
             let net = net.wrapping_add(units);
-            let most = Run::most(kind);
-            let goes_on = net.wrapping_add(most) < 2 * most;
+            let goes_on = Run::goes_on(kind, net);
             (&raw mut (*run).net).write_volatile(if goes_on { net } else { 0 });
-            (&raw mut (*run).closed).write_volatile(turn);
+            close_run(run);
             if !goes_on {
                 book(key, net);
             }
@@ -55,7 +73,7 @@ pub(crate) fn grow(cgroup_id: u64, device: u32, kind: Kind, units: u64) {
         }
         (&raw mut (*run).key).write_volatile(key);
         (&raw mut (*run).net).write_volatile(0);
-        (&raw mut (*run).closed).write_volatile(turn);
+        close_run(run);
         // Nothing more is counted on a device that is watched no longer.
         if net != 0 && maps::slot_of_device(before.device, kind) != UNKNOWN {
             book(before, net);

@@ -3,6 +3,8 @@
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
 #[cfg(target_arch = "bpf")]
+mod collected;
+#[cfg(target_arch = "bpf")]
 mod filesystem;
 #[cfg(target_arch = "bpf")]
 mod folio;
@@ -24,6 +26,8 @@ mod programs;
 mod reading;
 #[cfg(target_arch = "bpf")]
 mod spend;
+#[cfg(target_arch = "bpf")]
+mod turns;
 
 /// Helpers such as `bpf_probe_read_kernel` and the ring buffer are open to GPL-compatible programs only.
 #[cfg(target_arch = "bpf")]

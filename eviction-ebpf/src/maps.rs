@@ -12,7 +12,7 @@ use eviction_ebpf::abi::{
     SLOTS as SLOT_ROOM, SUPERS as SUPER_ROOM, Slot, UNKNOWN,
 };
 
-use crate::globals::EVICTION_ABI_5;
+use crate::{globals::EVICTION_ABI_6, turns};
 
 pub(crate) const EEXIST: i32 = 17;
 
@@ -24,10 +24,8 @@ static CLAIMS: HashMap<ClaimKey, u32> = HashMap::with_max_entries(CLAIM_ROOM, 0)
 /// How many page faults one sample stands for; user space keeps it no smaller than the period in force.
 #[map]
 static FAULT_BATCH: Array<u64> = Array::with_max_entries(1, 0);
-/// Pages that entered the page cache without being booked yet; as a signed number, because a program that is preempted by
-/// its like books what the other has booked too, and the debt stays here.
 #[map]
-static CACHE_PAGES: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
+static CACHE_PAGES: PerCpuArray<CachePages> = PerCpuArray::with_max_entries(1, 0);
 /// Memory has a ring of its own, so that a storm of inodes or forks cannot delay its events.
 #[map]
 static MEMORY_EVENTS: RingBuf = RingBuf::with_byte_size(RING_BYTES, 0);
@@ -40,6 +38,15 @@ static FS_DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 /// A file system's private structure -> its super block, learned where the private structure's layout is unknown.
 #[map]
 static SUPERS: LruHashMap<u64, u64> = LruHashMap::with_max_entries(SUPER_ROOM, 0);
+
+/// Pages that entered the page cache on a CPU without being booked yet, and whose turn it is to change them.
+#[repr(C)]
+struct CachePages {
+    pages: u64,
+    opened: u64,
+    closed: u64,
+}
+
 /// What the writer of an event knows beyond the slot and the moment.
 pub(crate) struct Crossing {
     pub(crate) cgroup_id: u64,
@@ -59,20 +66,21 @@ pub(crate) fn fault_batch() -> u64 {
 /// Collects pages that entered the page cache on this CPU. How many are to be booked now: none, until they are as many as
 /// one sample of page faults stands for.
 pub(crate) fn collect(pages: u64) -> u64 {
-    let Some(pending) = CACHE_PAGES.get_ptr_mut(0) else {
+    let Some(own) = CACHE_PAGES.get_ptr_mut(0) else {
         return pages;
     };
-    // SAFETY: this CPU's own aligned `u64`, only ever added to.
-    let collected = unsafe {
-        add(pending, pages);
-        pending.read_volatile()
-    };
-    if collected.cast_signed() < fault_batch().cast_signed() {
-        return 0;
+    // SAFETY: this CPU's own words, changed in turns.
+    unsafe {
+        let (opened, closed) = (&raw mut (*own).opened, &raw mut (*own).closed);
+        if !turns::begin(opened, closed) {
+            return pages;
+        }
+        let collected = (&raw const (*own).pages).read_volatile() + pages;
+        let due = collected >= fault_batch();
+        (&raw mut (*own).pages).write_volatile(if due { 0 } else { collected });
+        turns::end(opened, closed);
+        if due { collected } else { 0 }
     }
-    // SAFETY: as above.
-    unsafe { add(pending, collected.wrapping_neg()) };
-    collected
 }
 
 /// The slot for a kind of use of a device, or `UNKNOWN`. Few devices are watched: going through them takes a fraction of the
@@ -173,7 +181,7 @@ pub(crate) fn report<C: EbpfContext>(ctx: &C, slot: u32, limit_word: u64, crossi
         cpu: unsafe { bpf_get_smp_processor_id() },
         kind: crossing.kind as u8,
         rung: crossing.rung as u8,
-        abi: EVICTION_ABI_5.load() as u16,
+        abi: EVICTION_ABI_6.load() as u16,
     });
     if !sent {
         let _ = CLAIMS.remove(claim);

@@ -15,7 +15,7 @@ use eviction_ebpf::abi::{
 };
 
 use crate::{
-    globals::EVICTION_ABI_5,
+    globals::EVICTION_ABI_6,
     hierarchy::{self, NOT_READ},
     maps,
 };
@@ -50,7 +50,7 @@ pub(crate) fn oom_victim(pid: u32, cgroup_id: u64) {
         cpu: unsafe { bpf_get_smp_processor_id() },
         kind: Kind::OomKill as u8,
         rung: Rung::TraceOom as u8,
-        abi: EVICTION_ABI_5.load() as u16,
+        abi: EVICTION_ABI_6.load() as u16,
     });
 }
 

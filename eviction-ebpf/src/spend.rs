@@ -9,7 +9,7 @@ use eviction_ebpf::{
 };
 
 use crate::{
-    growth,
+    collected, growth,
     hierarchy::{self, Css, NOT_READ, Owner},
     maps::{self, Crossing, SLOTS},
     node,
@@ -87,10 +87,10 @@ unsafe fn charge_slot<C: EbpfContext>(
     }
     // Read after the limit: user space stores them the other way round.
     // SAFETY: see above.
-    let (level, ahead) = unsafe {
+    let (level, margin) = unsafe {
         (
             (&raw const (*slot).level).read_volatile(),
-            (&raw const (*slot).ahead).read_volatile(),
+            (&raw const (*slot).margin).read_volatile(),
         )
     };
     let mut usage = NOT_READ;
@@ -100,7 +100,7 @@ unsafe fn charge_slot<C: EbpfContext>(
         } else {
             hierarchy::usage(scope_css)
         };
-        if usage != NOT_READ && !level_reached(usage, charge.charging, ahead.into(), level) {
+        if usage != NOT_READ && !level_reached(usage, charge.charging, margin.into(), level) {
             return;
         }
     }
@@ -161,14 +161,29 @@ impl Use {
     }
 }
 
+/// Books bytes that somebody takes on `device`, as [`device`] does: by this CPU for itself as long as that will do.
+#[inline(always)]
+pub(crate) fn bytes<C: EbpfContext>(ctx: &C, device: u32, bytes: u64, rung: Rung) {
+    let what = Use::of(Kind::Bytes, bytes, rung);
+    if device == UNKNOWN {
+        return everywhere(ctx, what);
+    }
+    let index = maps::slot_of_device(device, Kind::Bytes);
+    if index == UNKNOWN {
+        return;
+    }
+    let cgroup_id = hierarchy::id_of_current();
+    if !collected::keep(index, cgroup_id, device, bytes) {
+        growth::grow(cgroup_id, device, Kind::Bytes, bytes);
+        let units = bytes + collected::take(index);
+        spend_in(ctx, index, cgroup_id, Use { units, ..what });
+    }
+}
+
 /// Books a use of `device`, which is `UNKNOWN` where offsets are missing.
 pub(crate) fn device<C: EbpfContext>(ctx: &C, device: u32, what: Use) {
     if device == UNKNOWN {
-        // Nobody knows which file system it is: it counts for all of them.
-        for index in DEVICE_SLOTS {
-            spend_in(ctx, index, hierarchy::id_of_current(), what);
-        }
-        return;
+        return everywhere(ctx, what);
     }
     let index = maps::slot_of_device(device, what.kind);
     if index != UNKNOWN {
@@ -176,7 +191,14 @@ pub(crate) fn device<C: EbpfContext>(ctx: &C, device: u32, what: Use) {
     }
 }
 
-/// The same where the device's slot has been found.
+/// Nobody knows which file system it is: it counts for all of them.
+fn everywhere<C: EbpfContext>(ctx: &C, what: Use) {
+    for index in DEVICE_SLOTS {
+        spend_in(ctx, index, hierarchy::id_of_current(), what);
+    }
+}
+
+/// The same as [`device`] where the device's slot has been found.
 #[inline(always)]
 pub(crate) fn watched<C: EbpfContext>(ctx: &C, index: u32, device: u32, what: Use) {
     let cgroup_id = hierarchy::id_of_current();

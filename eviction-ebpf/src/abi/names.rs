@@ -1,7 +1,7 @@
 //! Names by which user space finds things in the object.
 
 /// Its name is its value: loading an object of another ABI fails with this name.
-pub const ABI: &str = "EVICTION_ABI_5";
+pub const ABI: &str = "EVICTION_ABI_6";
 
 pub mod map {
     pub const SLOTS: &str = "SLOTS";

@@ -7,7 +7,7 @@ use std::sync::{
 
 use eviction_ebpf::{
     abi::WORST_FOLIO_PAGES,
-    credit::{InFlight, NodeLag},
+    credit::{InFlight, NodeLag, bytes_batch},
 };
 
 use super::faults::FaultSampling;
@@ -39,8 +39,10 @@ pub(super) enum Counting {
     },
     /// Pages as they are allocated, one allocation per CPU at a time.
     Allocations { cpus: Cpus },
-    /// Bytes of disk space.
-    Bytes { cpus: Cpus },
+    /// Bytes of disk space. Of those a CPU may keep up to `batch` for itself, as settled last.
+    Bytes { cpus: Cpus, batch: u32 },
+    /// Bytes written where space is not seen taken.
+    Written { cpus: Cpus },
     /// Units that are seen one call per CPU at a time.
     OneByOne { cpus: Cpus },
 }
@@ -48,6 +50,8 @@ pub(super) enum Counting {
 /// What an arming has to know.
 pub(super) struct Settled {
     pub(super) in_flight: InFlight,
+    /// [`eviction_ebpf::abi::Slot::margin`]
+    pub(super) margin: u32,
     /// What was used up shortly before may be in no figure that the look has read.
     pub(super) look_again: bool,
 }
@@ -56,7 +60,7 @@ impl Counting {
     /// Takes note of the slot's distance. `compared` says whether the program has a level to compare that is not reached; it
     /// is asked only where that matters.
     pub(super) fn settle(
-        &self,
+        &mut self,
         slot: u32,
         distance: u64,
         compared: impl FnOnce() -> bool,
@@ -68,7 +72,17 @@ impl Counting {
                 node: Some(lag),
             } => InFlight::node_charges(cpus.get(), *lag),
             Self::Allocations { cpus } => InFlight::faults(1, WORST_FOLIO_PAGES, cpus.get()),
-            Self::Bytes { cpus } => InFlight::bytes(cpus.get()),
+            Self::Bytes { cpus, batch } => {
+                let before = *batch;
+                *batch = bytes_batch(distance, cpus.get(), before);
+                return Settled {
+                    in_flight: InFlight::bytes(*batch, cpus.get()),
+                    margin: *batch,
+                    // A CPU that has read the longer one may keep more than this arming reckons with, once.
+                    look_again: *batch < before,
+                };
+            }
+            Self::Written { cpus } => InFlight::bytes(1, cpus.get()),
             Self::OneByOne { cpus } => InFlight::one_by_one(cpus.get()),
             Self::Faults { sampling, node } => {
                 return sampling.settle(slot, distance, compared(), *node);
@@ -76,6 +90,7 @@ impl Counting {
         };
         Settled {
             in_flight,
+            margin: in_flight.ahead(distance),
             look_again: false,
         }
     }

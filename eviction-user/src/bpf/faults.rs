@@ -282,6 +282,7 @@ impl FaultSampling {
         };
         Settled {
             in_flight,
+            margin: in_flight.ahead(distance),
             look_again: state.batch < before,
         }
     }

@@ -102,6 +102,8 @@ impl SlotMap {
                 .store(0, Ordering::Release);
             self.half(slot, |slot| &raw mut (*slot).device)
                 .store(device, Ordering::Release);
+            self.half(slot, |slot| &raw mut (*slot).margin)
+                .store(0, Ordering::Release);
         }
         self.kind(slot).store(kind as u32, Ordering::Release);
         // SAFETY: as above.
@@ -234,13 +236,13 @@ impl SlotHandle {
         self.unreported = in_flight.unreported;
         let limit = Limit::armed(self.sequence, mark.spent, in_flight.credit(credit.units));
         self.sequence = limit.sequence();
-        let ahead = in_flight.ahead(credit.units);
-        self.publish(limit, mark, credit.level.unwrap_or(LEVEL_UNKNOWN), ahead);
+        let level = credit.level.unwrap_or(LEVEL_UNKNOWN);
+        self.publish(limit, mark, level, settled.margin);
         self.forget_old_claim(limit);
         // Whoever added before this saw an older limit; whoever adds after it sees this one.
         fence(Ordering::SeqCst);
         let used_up = limit.crossed(self.map.spent(self.slot).load(Ordering::SeqCst));
-        if settled.look_again || (used_up && !below(ahead.into())) {
+        if settled.look_again || (used_up && !below(settled.margin.into())) {
             Armed::AlreadyCrossed
         } else {
             Armed::Armed
@@ -256,7 +258,7 @@ impl SlotHandle {
     }
 
     /// The limit goes last: a program that sees it sees what belongs to it.
-    fn publish(&self, limit: Limit, mark: Mark, level: u64, ahead: u32) {
+    fn publish(&self, limit: Limit, mark: Mark, level: u64, margin: u32) {
         // SAFETY: only fields' addresses are taken.
         unsafe {
             self.map
@@ -266,8 +268,8 @@ impl SlotHandle {
                 .word(self.slot, |slot| &raw mut (*slot).level)
                 .store(level, Ordering::Release);
             self.map
-                .half(self.slot, |slot| &raw mut (*slot).ahead)
-                .store(ahead, Ordering::Release);
+                .half(self.slot, |slot| &raw mut (*slot).margin)
+                .store(margin, Ordering::Release);
         }
         self.map
             .limit(self.slot)

@@ -8,7 +8,7 @@ use aya_ebpf::{
         BtfTracePointContext, FEntryContext, FExitContext, ProbeContext, RawTracePointContext,
     },
 };
-use eviction_ebpf::abi::{Kind, Rung, UNKNOWN};
+use eviction_ebpf::abi::{Rung, UNKNOWN};
 
 use super::{gave, giving, take};
 use crate::{
@@ -16,8 +16,7 @@ use crate::{
     globals::{
         EXT4_AR_FLAGS, EXT4_AR_INODE, EXT4_AR_LEN, EXT4_CLUSTER_BITS, EXT4_RESERVE_ARGS, EXT4_SUPER,
     },
-    reading,
-    spend::{self, Use},
+    reading, spend,
 };
 
 /// `EXT4_MB_HINT_DATA` and `EXT4_MB_DELALLOC_RESERVED`, the same on 5.10 to 7.3.
@@ -132,11 +131,7 @@ pub(crate) fn ev_e4_reserve_t(ctx: BtfTracePointContext) -> i32 {
         1
     };
     let (device, bytes) = filesystem::device_and_bytes_of_typed(ctx.arg(0), blocks.into());
-    spend::device(
-        &ctx,
-        device,
-        Use::of(Kind::Bytes, bytes, Rung::TraceExt4Bytes),
-    );
+    spend::bytes(&ctx, device, bytes, Rung::TraceExt4Bytes);
     0
 }
 

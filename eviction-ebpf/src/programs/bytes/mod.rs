@@ -18,8 +18,7 @@ use eviction_ebpf::abi::{Kind, Rung};
 use crate::{
     filesystem::{self, Super},
     globals::{DENTRY_SB, SB_PRIVATE},
-    maps, reading,
-    spend::{self, Use},
+    maps, reading, spend,
 };
 
 /// At the return of every function that gives back, on the kprobe rungs.
@@ -46,7 +45,7 @@ pub(crate) fn ev_statfs_kp(ctx: ProbeContext) -> u32 {
 #[inline(always)]
 fn take<C: EbpfContext>(ctx: &C, super_block: Super, blocks: u64, rung: Rung) {
     let (device, bytes) = filesystem::device_and_bytes(super_block, blocks);
-    spend::device(ctx, device, Use::of(Kind::Bytes, bytes, rung));
+    spend::bytes(ctx, device, bytes, rung);
 }
 
 /// Booked at once: the function has returned.

@@ -49,7 +49,8 @@ impl Attached {
             .ok_or(SlotError::Full(family))?;
         let cpus = live.cpus.clone();
         let counting = match kind {
-            Kind::Bytes | Kind::Written => Counting::Bytes { cpus },
+            Kind::Bytes => Counting::Bytes { cpus, batch: 1 },
+            Kind::Written => Counting::Written { cpus },
             _ => Counting::OneByOne { cpus },
         };
         live.handle(slot, counting)
