@@ -151,7 +151,8 @@ impl Cluster {
                 })?;
             }
         }
-        running.start(Component::containerd(self), self, parts)?;
+        let config = self.folder.join("containerd.toml");
+        running.start(Component::containerd(&config), self, parts)?;
         running.until(self, "containerd answers", || {
             self.run(parts, "ctr", &["version"]).is_ok()
         })?;

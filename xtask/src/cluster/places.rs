@@ -47,9 +47,24 @@ impl Places {
         }
     }
 
+    /// While the images are put on a guest's disk, which is `root` until then; no pod runs there.
+    pub(super) fn of_stock(root: &Path, folder: &Path) -> Self {
+        let usual = Self::usual();
+        let images = usual.images.strip_prefix("/").unwrap_or(&usual.images);
+        Self {
+            images: root.join(images),
+            runtime: folder.join("runtime"),
+            ..usual
+        }
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.runtime.join("containerd.sock")
+    }
+
     /// `more`: keys that replace others or come beside them. As JSON: YAML is a superset of it, and the kubelet reads it as such.
     pub(super) fn kubelet_config(&self, more: &BTreeMap<String, Value>) -> Value {
-        let socket = self.runtime.join("containerd.sock");
+        let socket = self.socket();
         let mut config = json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
@@ -77,7 +92,7 @@ impl Places {
 
     pub(super) fn containerd_config(&self, runc: &Path) -> String {
         let (root, state) = (self.images.display(), self.runtime.join("state"));
-        let socket = self.runtime.join("containerd.sock");
+        let socket = self.socket();
         let (state, socket) = (state.display(), socket.display());
         let (plugins, runc) = (self.network_plugins.display(), runc.display());
         format!(

@@ -3,6 +3,7 @@
 
 mod root;
 mod shell;
+mod stock;
 
 use std::fs::File;
 use std::io::Write;
@@ -59,7 +60,7 @@ impl GuestNode {
         software: &Software<'_>,
     ) -> Result<Self> {
         let network = cluster.network.for_guest(vec![KUBELET_PORT, SHELL_PORT])?;
-        let disk = root::image(workspace, cluster, parts, &network, software)
+        let disk = root::disk(workspace, cluster, parts, &network, software)
             .context("the guest's disk cannot be made")?;
         let log = cluster.folder.join("logs/guest.log");
         let mut node = Self {
@@ -111,14 +112,15 @@ impl GuestNode {
         self.again.load(Ordering::Relaxed)
     }
 
-    /// The cluster has it as a node that is ready, with all its images.
+    /// The cluster has it as a node that is ready.
     pub fn until_ready(&mut self, cluster: &Cluster, parts: &Parts) -> Result<()> {
         let ready = "jsonpath={.status.conditions[?(@.type=='Ready')].status}";
         let clock = Stopwatch::start();
         loop {
             let status = cluster.kubectl(parts, &["get", "node", GUEST_NODE, "-o", ready]);
             let is_ready = status.is_ok_and(|status| status == "True");
-            if is_ready && self.sh("test -z \"$(ls /images)\"").is_ok() {
+            // By its own word, too: the API has what it said before it was booted once more for a while.
+            if is_ready && self.sh("test -s /run/kubelet.pid").is_ok() {
                 console::step("the guest's node is ready", "", &show(clock.elapsed()));
                 return Ok(());
             }

@@ -31,18 +31,10 @@ since_boot() {
 
 since_boot "containerd is started"
 containerd --config /etc/containerd.toml >/var/log/containerd.log 2>&1 &
-export CONTAINERD_ADDRESS=/run/containerd/containerd.sock CONTAINERD_NAMESPACE=k8s.io
 for i in $(seq 600); do
-	ctr version >/dev/null 2>&1 && break
+	[ -S /run/containerd/containerd.sock ] && break
 	sleep 0.2
 done
-# The kubelet takes its time, too. Nobody binds a pod to this node before.
-(
-	for archive in /images/*.tar; do
-		ctr images import "$archive" && rm "$archive" || exit 1
-	done
-	since_boot "all images are there"
-) &
 
 # Whoever ends it gets another one, with the configuration of that moment.
 while :; do

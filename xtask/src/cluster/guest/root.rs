@@ -11,7 +11,8 @@ use serde_json::json;
 use super::super::files::{self, GUEST_NODE, LOOPBACK, User, kubeconfig_path};
 use super::super::places::Places;
 use super::super::{Cluster, Disk, Parts, images};
-use super::{KUBELET_PORT, SHELL_PORT};
+use super::{KUBELET_PORT, SHELL_PORT, stock};
+use crate::image;
 use crate::process::capture;
 use crate::vm::UserNetwork;
 use crate::workspace::Workspace;
@@ -20,14 +21,7 @@ const SCRIPT: &str = include_str!("node.sh");
 const BUSYBOX: &str = "/bin/busybox";
 pub(super) const KUBELET_CONFIG: &str = "/etc/kubernetes/kubelet.yaml";
 pub(super) const KUBELET: &str = "/var/lib/kubelet";
-/// Runtime and kubelet, and who gives the runtime its images.
-const PROGRAMS: [&str; 5] = [
-    "containerd",
-    "containerd-shim-runc-v2",
-    "ctr",
-    "kubelet",
-    "runc",
-];
+const PROGRAMS: [&str; 4] = ["containerd", "containerd-shim-runc-v2", "kubelet", "runc"];
 
 /// What a guest's node is to have of ours.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +38,7 @@ pub struct Software<'a> {
 }
 
 /// The disk as a file.
-pub(super) fn image(
+pub(super) fn disk(
     workspace: &Workspace,
     cluster: &Cluster,
     parts: &Parts,
@@ -54,6 +48,10 @@ pub(super) fn image(
     let folder = cluster.folder.join("guest");
     let root = folder.join("root");
     fill(&root, workspace, cluster, parts, software)?;
+    let mut archives = Vec::from(images::archives(workspace, software.load, &folder)?);
+    archives.push(software.image.to_owned());
+    stock::fill(cluster, parts, &root, &folder, &archives)
+        .context("its images cannot be put there")?;
     let settings = format!(
         "NODE={GUEST_NODE}\nADDRESS={}\nPREFIX={}\nGATEWAY={}\nSHELL_PORT={SHELL_PORT}\n",
         network.guest, network.prefix, network.gateway
@@ -85,7 +83,6 @@ fn fill(
         "etc/cni/bin",
         "etc/cni/net.d",
         "etc/kubernetes/manifests",
-        "images",
         "proc",
         "root",
         "run",
@@ -110,10 +107,8 @@ fn fill(
     }
     for tool in software.tools {
         let name = tool.file_name().context("a program without a name")?;
-        copy(tool, &name.to_string_lossy())?;
+        image::strip(workspace, tool, &root.join("bin").join(name))?;
     }
-    images::archives(workspace, software.load, &root.join("images"))?;
-    fs::copy(software.image, root.join("images/eviction.tar"))?;
     let kubeconfig = kubeconfig_path(&cluster.folder, User::Guest);
     fs::copy(kubeconfig, root.join("etc/kubernetes/kubelet.kubeconfig"))?;
 
