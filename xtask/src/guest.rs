@@ -31,6 +31,7 @@ pub(crate) fn run(workspace: &Workspace, args: VmArgs) -> Result<ExitCode> {
     guest.memory_mib = args.memory;
     guest.modules.extend(args.modules);
     guest.disks = args.disks;
+    guest.keeps_disks = true;
     if let Some(missing) = guest.disks.iter().find(|disk| !disk.exists()) {
         bail!("--disk {}: there is no such file", missing.display());
     }

@@ -60,7 +60,7 @@ impl Node {
     }
 
     pub(crate) fn until_running(&self, namespace: &str, name: &str) -> Result<Value> {
-        self.until(&format!("{name} runs"), 60, |node| {
+        self.until(&format!("{name} runs"), 120, |node| {
             let pod = node.pod(namespace, name)?;
             Ok((phase(&pod) == "Running").then_some(pod))
         })
@@ -84,7 +84,7 @@ impl Node {
     }
 
     pub(crate) fn until_torn_down(&self, namespace: &str, name: &str) -> Result<Value> {
-        self.until(&format!("{name} is torn down"), 60, |node| {
+        self.until(&format!("{name} is torn down"), 120, |node| {
             let pod = node.pod(namespace, name)?;
             let stopped = pod.pointer("/status/containerStatuses/0/state/terminated");
             Ok((phase(&pod) == "Failed" && stopped.is_some()).then_some(pod))

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use xtask::cluster::GUEST_NODE;
 use xtask::image;
 
 use crate::node::Node;
@@ -22,10 +23,8 @@ impl Release {
     /// ours. Where the pods' cgroups are the kubelet's file says. `after`: what becomes of a victim's object.
     pub(crate) fn install(node: &Node, line: &str, after: &str) -> Result<Self> {
         let folder = folder(node)?;
-        let values = folder.join("values.json");
-        let (signal, amount) = line.split_once('<').context("no line")?;
         let here = json!({
-            "evictionHard": {signal: amount},
+            "evictionHard": hard(line)?,
             "afterEviction": after,
             "disk": {
                 "kubeletRoot": node.cluster.kubelet_root(),
@@ -33,13 +32,32 @@ impl Release {
                 "podLogs": node.cluster.pod_logs(),
             },
             "stateDir": folder.join("state"),
-            "apiServer": {"host": node.cluster.network.address.to_string(), "port": 6443},
         });
-        std::fs::write(&values, here.to_string())?;
+        Self::install_as(node, here)
+    }
+
+    /// On the node in the guest, where everything is in its usual place.
+    pub(crate) fn install_in_guest(node: &Node, line: &str) -> Result<Self> {
+        let there = json!({
+            "evictionHard": hard(line)?,
+            "nodeSelector": {"kubernetes.io/hostname": GUEST_NODE},
+            // Its CPU is emulated: a tenth of it takes half a minute to begin.
+            "resources": {"cpu": "1"},
+        });
+        Self::install_as(node, there)
+    }
+
+    fn install_as(node: &Node, mut values: Value) -> Result<Self> {
+        values["apiServer"] = json!({
+            "host": node.cluster.network.address.to_string(),
+            "port": 6443,
+        });
+        let file = node.cluster.folder.join("install/values.json");
+        std::fs::write(&file, values.to_string())?;
         let chart = node.workspace.root().join(CHART);
-        let [chart, values] = [&chart, &values].map(|path| path.to_str());
-        let (chart, values) = chart.zip(values).context("not UTF-8")?;
-        helm(node, &["install", Self::NAME, chart, "--values", values])?;
+        let [chart, file] = [&chart, &file].map(|path| path.to_str());
+        let (chart, file) = chart.zip(file).context("not UTF-8")?;
+        helm(node, &["install", Self::NAME, chart, "--values", file])?;
         Ok(Self(()))
     }
 
@@ -52,6 +70,12 @@ impl Release {
         ensure!(left["items"] == json!([]), "uninstalled, but left: {left}");
         Ok(())
     }
+}
+
+/// The chart's form of a line.
+fn hard(line: &str) -> Result<Value> {
+    let (signal, amount) = line.split_once('<').context("no line")?;
+    Ok(json!({signal: amount}))
 }
 
 fn helm(node: &Node, arguments: &[&str]) -> Result<String> {
@@ -69,7 +93,7 @@ pub(crate) fn folder(node: &Node) -> Result<PathBuf> {
 
 /// The DaemonSet `name` has its pod on the node, and that is ready.
 pub(crate) fn until_ready(node: &Node, name: &str) -> Result<()> {
-    let agent = node.until("the DaemonSet's pod is ready", 60, |node| {
+    let agent = node.until("the DaemonSet's pod is ready", 120, |node| {
         let set = node.get(&["daemonset", name, "--namespace", NAMESPACE])?;
         let ready = set.pointer("/status/numberReady").and_then(Value::as_u64);
         Ok((ready == Some(1)).then_some(()))

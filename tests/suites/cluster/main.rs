@@ -7,6 +7,7 @@ mod crash;
 mod crowd;
 mod daemon_set;
 mod disk;
+mod guest;
 mod killed;
 mod kubelet;
 mod limits;
@@ -46,7 +47,10 @@ fn main() -> ExitCode {
     cases.extend(kubelet::cases());
     cases.extend(rights::cases());
     cases.extend(daemon_set::cases());
+    // Last: no other story's pods are to find a second node.
+    cases.extend(guest::cases());
     let ended = suite::main(cases);
+    guest::take_down();
     match node::take_down() {
         Ok(()) => ended,
         Err(error) => {

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use eviction_tests::load::now_ns;
 use eviction_tests::suite::{Case, Outcome};
 use serde_json::Value;
+use xtask::cluster::NODE;
 
 use crate::api::{check_evicted, record, text};
 use crate::node::{self, Node};
@@ -28,11 +29,9 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The one that exceeds its request goes, however much the others hold.
-fn one_hog(node: &Node) -> Result<Outcome> {
-    let state = tempfile::tempdir()?;
-    let mut evictor = node.evictor(state.path())?;
-    let others = [
+/// None of them is to go.
+pub(crate) fn of_all_kinds() -> [Wish; 4] {
+    [
         Wish::holding("besteffort", 0),
         Wish {
             request: Some("128Mi"),
@@ -50,7 +49,14 @@ fn one_hog(node: &Node) -> Result<Outcome> {
             class: Some("system-node-critical"),
             ..Wish::holding("critical", 300)
         },
-    ];
+    ]
+}
+
+/// The one that exceeds its request goes, however much the others hold.
+fn one_hog(node: &Node) -> Result<Outcome> {
+    let state = tempfile::tempdir()?;
+    let mut evictor = node.evictor(state.path())?;
+    let others = of_all_kinds();
     for wish in &others {
         node.apply(&wish.pod())?;
     }
@@ -77,25 +83,7 @@ fn one_hog(node: &Node) -> Result<Outcome> {
         record(&pod),
         decision.text("id")
     );
-    // An event each, which no kubelet writes for us.
-    let event = node.until("the event on the pod", 10, |node| {
-        Ok(node.events("default", "hog", "Evicted")?.pop())
-    })?;
-    ensure!(
-        text(&event, "/message").contains(decision.text("id")) && event["type"] == "Warning",
-        "{event}"
-    );
-    let event = node.until("the event on the node", 10, |node| {
-        Ok(node
-            .events("default", "node1", "EvictionThresholdMet")?
-            .pop())
-    })?;
-    ensure!(
-        text(&event, "/message") == "Attempting to reclaim memory"
-            // The kubelet's uid for it: by this `kubectl describe node` finds it.
-            && text(&event, "/involvedObject/uid") == "node1",
-        "{event}"
-    );
+    check_events(node, NODE, "hog", decision.text("id"))?;
     for wish in &others {
         node.lives_on(wish.namespace, wish.name)?;
     }
@@ -108,6 +96,27 @@ fn one_hog(node: &Node) -> Result<Outcome> {
     Ok(Outcome::Noted(format!(
         "torn down {after} ms after the decision"
     )))
+}
+
+/// One on the pod, one on its node, which no kubelet writes for us.
+pub(crate) fn check_events(node: &Node, on: &str, pod: &str, id: &str) -> Result<()> {
+    let event = node.until("the event on the pod", 10, |node| {
+        Ok(node.events("default", pod, "Evicted")?.pop())
+    })?;
+    ensure!(
+        text(&event, "/message").contains(id) && event["type"] == "Warning",
+        "{event}"
+    );
+    let event = node.until("the event on the node", 10, |node| {
+        Ok(node.events("default", on, "EvictionThresholdMet")?.pop())
+    })?;
+    ensure!(
+        text(&event, "/message") == "Attempting to reclaim memory"
+            // The kubelet's uid for it: by this `kubectl describe node` finds it.
+            && text(&event, "/involvedObject/uid") == on,
+        "{event}"
+    );
+    Ok(())
 }
 
 /// Naked ones that are always and never restarted, then those of a ReplicaSet, which are always restarted; each with a volume.

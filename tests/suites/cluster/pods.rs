@@ -62,8 +62,12 @@ impl Wish {
     }
 
     pub(crate) fn pod(&self) -> Value {
+        self.pod_on(NODE)
+    }
+
+    pub(crate) fn pod_on(&self, node: &str) -> Value {
         let mut spec = self.spec();
-        spec["nodeName"] = json!(NODE);
+        spec["nodeName"] = json!(node);
         json!({
             "apiVersion": "v1",
             "kind": "Pod",

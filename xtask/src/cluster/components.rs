@@ -80,9 +80,8 @@ impl Component {
         ]
     }
 
-    pub(super) fn containerd(cluster: &Cluster) -> Self {
-        let config = format!("--config={}/containerd.toml", cluster.folder.display());
-        Self::new("containerd", [config])
+    pub(super) fn containerd(config: &Path) -> Self {
+        Self::new("containerd", [format!("--config={}", config.display())])
     }
 
     pub(super) fn kubelet(cluster: &Cluster) -> Self {

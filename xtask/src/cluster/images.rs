@@ -1,6 +1,6 @@
 //! The images of the tests' pods, both of them our own load generator: no registry is asked for any.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
@@ -14,20 +14,27 @@ pub(super) const PAUSE: &str = "localhost/pause:1";
 /// Of a container: it does what its arguments say, as `eviction-load` does.
 pub const LOAD: &str = "localhost/load:1";
 
-/// `load`: the static `eviction-load`.
+/// The archives of both in `folder`. `load`: the static `eviction-load`.
+pub(super) fn archives(workspace: &Workspace, load: &Path, folder: &Path) -> Result<[PathBuf; 2]> {
+    let stripped = folder.join("load");
+    image::strip(workspace, load, &stripped)?;
+    let program = std::fs::read(&stripped)?;
+    std::fs::remove_file(stripped)?;
+    let archives = ["pause.tar", "load.tar"].map(|file| folder.join(file));
+    let nothing: &[&str] = &["hold", "0"];
+    for (archive, (name, arguments)) in archives.iter().zip([(PAUSE, nothing), (LOAD, &[])]) {
+        image::write(archive, &program, name, arguments)?;
+    }
+    Ok(archives)
+}
+
 pub(super) fn import(
     workspace: &Workspace,
     cluster: &Cluster,
     parts: &Parts,
     load: &Path,
 ) -> Result<()> {
-    let program = cluster.folder.join("load");
-    image::strip(workspace, load, &program)?;
-    let program = std::fs::read(program)?;
-    let nothing: &[&str] = &["hold", "0"];
-    for (name, arguments) in [(PAUSE, nothing), (LOAD, &[])] {
-        let archive = cluster.folder.join("image.tar");
-        image::write(&archive, &program, name, arguments)?;
+    for archive in archives(workspace, load, &cluster.folder)? {
         cluster.import(parts, &archive)?;
     }
     Ok(())

@@ -5,9 +5,11 @@ mod components;
 mod disk;
 mod files;
 mod groups;
+mod guest;
 mod images;
 mod network;
 mod parts;
+mod places;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +32,8 @@ use components::Component;
 use groups::Groups;
 
 pub use disk::Disk;
-pub use files::NODE;
+pub use files::{GUEST_NODE, NODE};
+pub use guest::{GuestNode, Software};
 pub use images::LOAD;
 pub use network::{Network, check_name};
 pub use parts::Parts;
@@ -148,7 +151,8 @@ impl Cluster {
                 })?;
             }
         }
-        running.start(Component::containerd(self), self, parts)?;
+        let config = self.folder.join("containerd.toml");
+        running.start(Component::containerd(&config), self, parts)?;
         running.until(self, "containerd answers", || {
             self.run(parts, "ctr", &["version"]).is_ok()
         })?;

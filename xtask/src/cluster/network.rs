@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::process::capture;
+use crate::vm::UserNetwork;
 
 /// Reserved for benchmarks between networks (RFC 2544), so nobody's real network; a /30 of it is taken, because a wider range
 /// may hide what the machine reaches through it.
@@ -65,6 +66,26 @@ impl Network {
     pub fn open(&self) -> Result<File> {
         let path = PathBuf::from("/run/netns").join(&self.namespace);
         File::open(&path).with_context(|| format!("cannot open {}", path.display()))
+    }
+
+    /// For a guest whose addresses lie beside ours: one of its own, at which the namespace and the host reach its `ports`.
+    pub fn for_guest(&self, ports: Vec<u16>) -> Result<UserNetwork> {
+        let [a, b, c, _] = self.address.octets();
+        let [gateway, guest] = [66, 79].map(|last| Ipv4Addr::new(a, b, c, last));
+        let name = self.namespace.as_str();
+        let (guests, own) = (format!("{guest}/32"), self.address.to_string());
+        // Who connects to it in the namespace must not come from it, or the guest takes the answer for itself.
+        ip(&[
+            "-n", name, "route", "replace", "local", &guests, "dev", "lo", "src", &own,
+        ])?;
+        ip(&["route", "replace", &guests, "via", &own])?;
+        Ok(UserNetwork {
+            namespace: PathBuf::from("/run/netns").join(name),
+            guest,
+            gateway,
+            prefix: 26,
+            ports,
+        })
     }
 
     /// Takes away what there is of it.

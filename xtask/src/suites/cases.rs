@@ -23,6 +23,7 @@ pub(super) fn chart(workspace: &Workspace, filter: &[String]) -> Result<Tally> {
 }
 
 pub(super) fn cluster(workspace: &Workspace, filter: &[String]) -> Result<Tally> {
+    setup::ensure(workspace, Scope::Guests)?;
     run(workspace, "cluster", filter, true)
 }
 

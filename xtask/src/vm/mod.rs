@@ -5,6 +5,7 @@ mod accel;
 pub mod image;
 mod initramfs;
 mod modules;
+mod network;
 mod qemu;
 mod tail;
 mod watch;
@@ -15,6 +16,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -25,6 +28,7 @@ use crate::process::{capture, tail as last_lines};
 use crate::setup::{GUEST_KERNELS, Kernel};
 use crate::workspace::Workspace;
 
+pub use network::UserNetwork;
 pub use qemu::Accel;
 
 const POLL: Duration = Duration::from_millis(50);
@@ -82,12 +86,18 @@ pub struct Guest {
     pub modules: Vec<String>,
     /// Raw disk images: `/dev/vda`, `/dev/vdb`, ...
     pub disks: Vec<PathBuf>,
+    /// Whether what is written to them is kept. Else a guest that is booted once more finds the same disks again.
+    pub keeps_disks: bool,
     pub command: Vec<String>,
     /// A shell on the terminal instead of the command.
     pub interactive: bool,
     /// Where on the host the content of the guest's `/out` goes.
     pub out: Option<PathBuf>,
     pub timeout: Duration,
+    /// `None`: it has no network device.
+    pub network: Option<UserNetwork>,
+    /// Set by another thread when nobody needs the guest any more.
+    pub unwanted: Arc<AtomicBool>,
 }
 
 impl Guest {
@@ -102,10 +112,13 @@ impl Guest {
                 .map(str::to_owned)
                 .to_vec(),
             disks: Vec::new(),
+            keeps_disks: false,
             command,
             interactive: false,
             out: None,
             timeout: Duration::from_secs(600),
+            network: None,
+            unwanted: Arc::default(),
         }
     }
 }
@@ -156,6 +169,8 @@ pub enum GuestError {
     NoVerdict { console: String },
     #[error("the guest was still running after {} s\n{console}", after.as_secs())]
     TimedOut { after: Duration, console: String },
+    #[error("the guest was switched off, because nobody needed it any more")]
+    Unwanted,
     #[error("the files of the guest's /out could not be taken: {0}")]
     Out(String),
 }
@@ -238,10 +253,16 @@ fn run_once(
         output: &output,
         files: &files,
     };
-    let command = qemu::command(guest, accel, &at("initramfs"), &ports);
+    let mut command = qemu::command(guest, accel, &at("initramfs"), &ports);
+    if let Some(network) = &guest.network {
+        network.enter(&mut command)?;
+    }
     let running = Running::start(command, guest.interactive, &at("qemu"))?;
     let watched = watch_over(running, guest, &nonce, &ports, clock, show);
-    keep_console(workspace, guest, &console, watched.is_err());
+    let has_failed = watched
+        .as_ref()
+        .is_err_and(|error| !matches!(error, GuestError::Unwanted));
+    keep_console(workspace, guest, &console, has_failed);
     let (code, output) = watched.map_err(|error| with_words_of_qemu(error, &at("qemu")))?;
     if let Some(out) = &guest.out {
         unpack(&files, out)?;
@@ -291,6 +312,9 @@ fn watch_over(
             until = until.min(clock.elapsed() + LAST_WORDS);
         } else if watch.verdict().is_some() {
             until = until.min(clock.elapsed() + GOODBYE);
+        }
+        if guest.unwanted.load(Ordering::Relaxed) {
+            return Err(GuestError::Unwanted);
         }
         if ended || (clock.elapsed() >= until && !guest.interactive) {
             break;

@@ -60,11 +60,17 @@ pub(super) fn command(guest: &Guest, accel: Accel, initramfs: &Path, ports: &Por
         command.args([
             "-drive",
             &format!(
-                "file={},format=raw,if=none,id=disk{number},cache=unsafe",
-                escaped(disk)
+                "file={},format=raw,if=none,id=disk{number},cache=unsafe,snapshot={}",
+                escaped(disk),
+                if guest.keeps_disks { "off" } else { "on" }
             ),
         ]);
         command.args(["-device", &format!("virtio-blk-pci,drive=disk{number}")]);
+    }
+    if let Some(network) = &guest.network {
+        command.args(["-netdev", &network.option("net")]);
+        // Nothing is booted from it.
+        command.args(["-device", "virtio-net-pci,netdev=net,romfile="]);
     }
     command
 }
