@@ -7,6 +7,7 @@ use super::guards;
 use super::kube_args::{KubeArgs, Platform};
 use super::kubelet_args;
 use super::pairing;
+use super::runtime_disks::RuntimeDisks;
 use crate::bpf::Wanted;
 use crate::config::{Effective, FsPaths, HostConfig, HostFlags, PodsLayout, WarningKind};
 use crate::host::{
@@ -19,6 +20,7 @@ use crate::policy::{EngineConfig, containerfs};
 use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy};
 use crate::sys::distant::Opening;
 use crate::sys::filesystem::FileSystem;
+use crate::telemetry::metrics::Check;
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -78,15 +80,20 @@ pub(super) struct Host {
     pub(super) storage_limits: bool,
     /// Where pods have their files; with [`Self::cluster`].
     pub(super) pod_places: Option<PodPlaces>,
+    /// What the container runtime says of its disks; with [`Self::cluster`], where a disk is watched.
+    pub(super) runtime: Option<RuntimeDisks>,
     max_processes: Option<u64>,
 }
+
+/// With where pods are and their runtime's disks, on a Kubernetes node.
+type NodeConfig = (HostConfig, Option<PodsLayout>, Option<RuntimeDisks>);
 
 impl HostArgs {
     /// Checks the settings, tells the warnings, and opens what is named.
     pub(super) fn open(&self) -> Result<Host, Failure> {
         let cluster = self.kube.check(self.platform)?;
         let hierarchy = Hierarchy::detect().map_err(|e| Failure::runtime(&e))?;
-        let (mut config, layout) = self.config(&hierarchy)?;
+        let (mut config, layout, runtime) = self.config(&hierarchy)?;
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
@@ -112,12 +119,12 @@ impl HostArgs {
             cluster,
             storage_limits: self.kube.storage_limits,
             pod_places,
+            runtime,
             max_processes: self.max_processes,
         })
     }
 
-    /// With where pods are, on a Kubernetes node.
-    fn config(&self, hierarchy: &Hierarchy) -> Result<(HostConfig, Option<PodsLayout>), Failure> {
+    fn config(&self, hierarchy: &Hierarchy) -> Result<NodeConfig, Failure> {
         let flags = HostFlags {
             root: self.root.clone(),
             config: self.config.clone(),
@@ -133,34 +140,63 @@ impl HostArgs {
             reclaim_timeout: self.reclaim.reclaim_timeout.clone(),
         };
         match self.platform {
-            Platform::Host => HostConfig::resolve(&flags).map(|config| (config, None)),
-            Platform::Kubernetes => {
-                let ours = Effective::load(self.config.as_deref(), &flags.eviction);
-                let ours = ours.map_err(|e| Failure::usage(&e))?;
-                let found = self.kube.kubelet.find(self.kube.node())?;
-                let layout = PodsLayout::of(&ours, &found.settings);
-                found.tell(&layout);
-                if let Some(kubelets) = &found.settings.effective {
-                    pairing::warn(&ours, kubelets);
-                }
-                let root = kubelet_args::root(self.root.as_deref(), &layout, hierarchy)?;
-                let kubelet_root = layout.root_dir.as_ref().map(|root| root.value.as_path());
-                let config = HostConfig::resolve_for_pods(&flags, &ours, root, kubelet_root);
-                config.map(|mut config| {
-                    if found.settings.effective.is_some() {
-                        // Its lines are known, and have been compared.
-                        let guessed = WarningKind::SharedWithTheKubelet;
-                        config.warnings.retain(|warning| warning.kind != guessed);
-                    }
-                    (config, Some(layout))
-                })
+            Platform::Host => {
+                let config = HostConfig::resolve(&flags).map_err(|e| Failure::usage(&e))?;
+                Ok((config, None, None))
             }
+            Platform::Kubernetes => self.config_for_pods(&flags, hierarchy),
         }
-        .map_err(|e| Failure::usage(&e))
+    }
+
+    fn config_for_pods(
+        &self,
+        flags: &HostFlags,
+        hierarchy: &Hierarchy,
+    ) -> Result<NodeConfig, Failure> {
+        let ours = Effective::load(self.config.as_deref(), &flags.eviction);
+        let ours = ours.map_err(|e| Failure::usage(&e))?;
+        let node = self.kube.node();
+        let found = self.kube.kubelet.find(node)?;
+        let layout = PodsLayout::of(&ours, &found.settings);
+        found.tell(&layout);
+        if let Some(kubelets) = &found.settings.effective {
+            pairing::warn(&ours, kubelets);
+        }
+        let root = kubelet_args::root(self.root.as_deref(), &layout, hierarchy)?;
+        let watches_a_disk = flags.storage_limits || ours.watches_a_disk();
+        let runtime = watches_a_disk.then(|| {
+            let runtime = self.kube.runtime.runtime(&layout, node);
+            RuntimeDisks::find(runtime, &flags.paths, self.kube.runtime_root.as_deref())
+        });
+        let kubelets = layout.root_dir.as_ref().map(|root| root.value.clone());
+        let runtimes = runtime.as_ref().map(|runtime| runtime.paths.clone());
+        let decided = FsPaths {
+            nodefs: kubelets,
+            ..runtimes.unwrap_or_default()
+        };
+        let mut config = HostConfig::resolve_for_pods(flags, &ours, root, &decided)
+            .map_err(|e| Failure::usage(&e))?;
+        if found.settings.effective.is_some() {
+            // Its lines are known, and have been compared.
+            let guessed = WarningKind::SharedWithTheKubelet;
+            config.warnings.retain(|warning| warning.kind != guessed);
+        }
+        Ok((config, Some(layout), runtime))
     }
 }
 
 impl Host {
+    /// Whether the container runtime says where its disks are; it is asked until it does.
+    pub(super) fn runtime_check(&mut self) -> Result<Option<Check>, Failure> {
+        let FileSystems {
+            nodefs, imagefs, ..
+        } = &self.file_systems;
+        // Images that are named nowhere lie with the node's files.
+        let used = imagefs.as_ref().or(nodefs.as_ref()).map(|fs| fs.device);
+        let check = self.runtime.take().map(|runtime| runtime.check(used));
+        check.transpose().map_err(|e| Failure::runtime(&e))
+    }
+
     pub(super) fn watches(&self, signal: Signal) -> bool {
         watches(&self.config.thresholds, signal)
     }

@@ -17,6 +17,8 @@ mod place;
 mod recording;
 mod replay;
 mod run;
+mod runtime_args;
+mod runtime_disks;
 mod source;
 mod stop;
 mod table;

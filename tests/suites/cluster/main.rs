@@ -16,6 +16,7 @@ mod node;
 mod others;
 mod pods;
 mod rights;
+mod runtime;
 mod simulated;
 mod wrong_input;
 
@@ -46,6 +47,8 @@ fn main() -> ExitCode {
     cases.extend(kubelet::cases());
     cases.extend(rights::cases());
     cases.extend(daemon_set::cases());
+    // The last ones: they need another node.
+    cases.extend(runtime::cases());
     let ended = suite::main(cases);
     match node::take_down() {
         Ok(()) => ended,
