@@ -219,9 +219,11 @@ impl Node {
         &self,
         point: Point,
         line: &str,
+        deletes: bool,
         state: &std::path::Path,
     ) -> Result<Evictor> {
-        let arguments = all_arguments(self.seeing_disks(None)?, line, state);
+        let more = deletes.then_some("--after-eviction=delete");
+        let arguments = all_arguments(self.seeing_disks(more)?, line, state);
         let variable = (fault::VARIABLE, point.name());
         started(Evictor::start_with(&self.programs, &arguments, variable)?)
     }
