@@ -6,6 +6,7 @@ use super::fs_args::FsArgs;
 use super::guards;
 use super::kube_args::{KubeArgs, Platform};
 use super::kubelet_args;
+use super::kubelet_watch::KubeletWatch;
 use super::pairing;
 use super::runtime_disks::RuntimeDisks;
 use crate::bpf::Wanted;
@@ -80,20 +81,26 @@ pub(super) struct Host {
     pub(super) storage_limits: bool,
     /// Where pods have their files; with [`Self::cluster`].
     pub(super) pod_places: Option<PodPlaces>,
+    /// The kubelet, which may be started again; with [`Self::cluster`], where its process is to be seen.
+    kubelet: Option<KubeletWatch>,
     /// What the container runtime says of its disks; with [`Self::cluster`], where a disk is watched.
-    pub(super) runtime: Option<RuntimeDisks>,
+    runtime: Option<RuntimeDisks>,
     max_processes: Option<u64>,
 }
 
-/// With where pods are and their runtime's disks, on a Kubernetes node.
-type NodeConfig = (HostConfig, Option<PodsLayout>, Option<RuntimeDisks>);
+/// What kubelet and runtime of a Kubernetes node have told.
+struct Told {
+    layout: PodsLayout,
+    kubelet: Option<KubeletWatch>,
+    runtime: Option<RuntimeDisks>,
+}
 
 impl HostArgs {
     /// Checks the settings, tells the warnings, and opens what is named.
     pub(super) fn open(&self) -> Result<Host, Failure> {
         let cluster = self.kube.check(self.platform)?;
         let hierarchy = Hierarchy::detect().map_err(|e| Failure::runtime(&e))?;
-        let (mut config, layout, runtime) = self.config(&hierarchy)?;
+        let (mut config, told) = self.config(&hierarchy)?;
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
@@ -106,9 +113,11 @@ impl HostArgs {
             .any(|threshold| file_systems.of(threshold.signal).is_some());
         let watches_a_disk = has_a_line || self.kube.storage_limits;
         let nodefs = config.paths.nodefs.as_deref();
-        let pod_places = layout
-            .map(|layout| self.kube.places(nodefs, watches_a_disk, &layout))
+        let pod_places = told
+            .as_ref()
+            .map(|told| self.kube.places(nodefs, watches_a_disk, &told.layout))
             .transpose()?;
+        let (kubelet, runtime) = told.map_or((None, None), |told| (told.kubelet, told.runtime));
         check_containerfs(&config.thresholds, file_systems.layout())?;
         warn_unknown_workloads(&config, &root);
         Ok(Host {
@@ -119,12 +128,13 @@ impl HostArgs {
             cluster,
             storage_limits: self.kube.storage_limits,
             pod_places,
+            kubelet,
             runtime,
             max_processes: self.max_processes,
         })
     }
 
-    fn config(&self, hierarchy: &Hierarchy) -> Result<NodeConfig, Failure> {
+    fn config(&self, hierarchy: &Hierarchy) -> Result<(HostConfig, Option<Told>), Failure> {
         let flags = HostFlags {
             root: self.root.clone(),
             config: self.config.clone(),
@@ -142,9 +152,12 @@ impl HostArgs {
         match self.platform {
             Platform::Host => {
                 let config = HostConfig::resolve(&flags).map_err(|e| Failure::usage(&e))?;
-                Ok((config, None, None))
+                Ok((config, None))
             }
-            Platform::Kubernetes => self.config_for_pods(&flags, hierarchy),
+            Platform::Kubernetes => {
+                let (config, told) = self.config_for_pods(&flags, hierarchy)?;
+                Ok((config, Some(told)))
+            }
         }
     }
 
@@ -152,7 +165,7 @@ impl HostArgs {
         &self,
         flags: &HostFlags,
         hierarchy: &Hierarchy,
-    ) -> Result<NodeConfig, Failure> {
+    ) -> Result<(HostConfig, Told), Failure> {
         let ours = Effective::load(self.config.as_deref(), &flags.eviction);
         let ours = ours.map_err(|e| Failure::usage(&e))?;
         let node = self.kube.node();
@@ -181,20 +194,46 @@ impl HostArgs {
             let guessed = WarningKind::SharedWithTheKubelet;
             config.warnings.retain(|warning| warning.kind != guessed);
         }
-        Ok((config, Some(layout), runtime))
+        let given = self.settings_that_flags_win_over();
+        let kubelet = KubeletWatch::of(&self.kube.kubelet, node, &ours, &found, given);
+        let told = Told {
+            layout,
+            kubelet,
+            runtime,
+        };
+        Ok((config, told))
+    }
+
+    /// By the kubelet's names.
+    fn settings_that_flags_win_over(&self) -> Vec<&'static str> {
+        let settings = [
+            ("cgroupRoot", self.root.is_some()),
+            ("cgroupDriver", self.root.is_some()),
+            ("--root-dir", self.paths.nodefs.is_some()),
+        ];
+        let given = settings.into_iter().filter(|(_, is_given)| *is_given);
+        let given = given.map(|(setting, _)| setting);
+        given
+            .chain(self.kube.settings_that_flags_win_over())
+            .collect()
     }
 }
 
 impl Host {
-    /// Whether the container runtime says where its disks are; it is asked until it does.
-    pub(super) fn runtime_check(&mut self) -> Result<Option<Check>, Failure> {
+    /// What else `/readyz` asks: whether the kubelet has still the settings that we go by, and whether the container runtime says
+    /// where its disks are. Both are asked again, by threads of their own, which begin here.
+    pub(super) fn checks(&mut self) -> Result<Vec<Check>, Failure> {
         let FileSystems {
             nodefs, imagefs, ..
         } = &self.file_systems;
         // Images that are named nowhere lie with the node's files.
         let used = imagefs.as_ref().or(nodefs.as_ref()).map(|fs| fs.device);
-        let check = self.runtime.take().map(|runtime| runtime.check(used));
-        check.transpose().map_err(|e| Failure::runtime(&e))
+        let kubelet = self.kubelet.take().map(KubeletWatch::check);
+        let runtime = self.runtime.take().map(|runtime| runtime.check(used));
+        let checks = kubelet.into_iter().chain(runtime);
+        checks
+            .collect::<Result<_, _>>()
+            .map_err(|e| Failure::runtime(&e))
     }
 
     pub(super) fn watches(&self, signal: Signal) -> bool {

@@ -110,6 +110,16 @@ impl KubeArgs {
         Ok(places)
     }
 
+    /// By the kubelet's names.
+    pub(super) fn settings_that_flags_win_over(&self) -> impl Iterator<Item = &'static str> {
+        let settings = [
+            ("podLogsDir", self.pod_logs.is_some()),
+            ("the runtime's endpoint", self.runtime.is_given()),
+        ];
+        let given = settings.into_iter().filter(|(_, is_given)| *is_given);
+        given.map(|(setting, _)| setting)
+    }
+
     /// The node's name, if it is given.
     pub(super) fn node(&self) -> Option<&str> {
         self.node_name.as_deref().filter(|name| !name.is_empty())

@@ -11,6 +11,7 @@ mod guards;
 mod host_args;
 mod kube_args;
 mod kubelet_args;
+mod kubelet_watch;
 mod metrics;
 mod pairing;
 mod place;
