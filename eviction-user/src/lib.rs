@@ -12,6 +12,7 @@ pub mod bench;
 pub mod bpf;
 pub mod cli;
 pub mod config;
+pub mod cri;
 pub mod host;
 pub mod kube;
 pub mod ports;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use xtask::cluster::{Cluster, Parts};
+use xtask::cluster::{Cluster, Disks, Parts};
 use xtask::workspace::Workspace;
 use xtask::{build, console};
 
@@ -15,7 +15,13 @@ pub(crate) fn run(workspace: &Workspace, command: ClusterCommand) -> Result<Exit
         ClusterCommand::Up(args) => {
             console::say("cluster");
             let load = build::all_programs(workspace)?.join("eviction-load");
-            let cluster = Cluster::up(workspace, &args.name, &load, BTreeMap::new(), None)?;
+            let cluster = Cluster::up(
+                workspace,
+                &args.name,
+                &load,
+                BTreeMap::new(),
+                Disks::default(),
+            )?;
             console::say(&format!(
                 "up in {}; `cargo xtask cluster shell`, then `kubectl get nodes`",
                 cluster.folder.display()

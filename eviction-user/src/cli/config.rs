@@ -2,6 +2,7 @@
 
 use super::eviction_args::EvictionArgs;
 use super::kubelet_args::KubeletArgs;
+use super::runtime_args::{Runtime, RuntimeArgs, Told};
 use super::table::{print, table};
 use super::{Exit, Failure};
 use crate::config::{Effective, EvictionFlags, PodsLayout, Row, Warning};
@@ -34,6 +35,8 @@ enum ConfigCommand {
     Kubelet {
         #[command(flatten)]
         kubelet: KubeletArgs,
+        #[command(flatten)]
+        runtime: RuntimeArgs,
         /// Whose kubelet, where more than one runs.
         #[arg(long, value_name = "NAME", env = "NODE_NAME", hide_env_values = true)]
         node_name: Option<String>,
@@ -70,9 +73,10 @@ pub(super) fn config(args: &ConfigArgs) -> Result<Exit, Failure> {
         ConfigCommand::Effective(args) => effective(args),
         ConfigCommand::Kubelet {
             kubelet,
+            runtime,
             node_name,
             output,
-        } => decided(kubelet, node_name.as_deref(), *output),
+        } => decided(kubelet, runtime, node_name.as_deref(), *output),
         ConfigCommand::Import { from, to } => import(from, to.as_deref()),
     }
 }
@@ -129,8 +133,14 @@ fn effective(args: &EffectiveArgs) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-fn decided(args: &KubeletArgs, node: Option<&str>, output: Output) -> Result<Exit, Failure> {
-    let found = args.find(node.filter(|name| !name.is_empty()))?;
+fn decided(
+    args: &KubeletArgs,
+    runtime: &RuntimeArgs,
+    node: Option<&str>,
+    output: Output,
+) -> Result<Exit, Failure> {
+    let node = node.filter(|name| !name.is_empty());
+    let found = args.find(node)?;
     if found.from.is_empty() && found.doubts.is_empty() {
         return Err(Failure::usage(
             "no process `kubelet` is to be seen here: name the kubelet's file by --kubelet-config",
@@ -142,6 +152,13 @@ fn decided(args: &KubeletArgs, node: Option<&str>, output: Output) -> Result<Exi
     let layout = PodsLayout::of(&load(None, &EvictionFlags::default())?, &found.settings);
     let mut rows = found.settings.rows();
     rows.extend(used(&layout)?);
+    let runtime = runtime.runtime(&layout, node);
+    match runtime.ask() {
+        Ok(told) => rows.extend(used_of(&told, &runtime)),
+        Err(why) => warnings.push(format!(
+            "the container runtime at {runtime} does not say where images and writable layers lie: {why}"
+        )),
+    }
     match output {
         Output::Text => {
             for warning in &warnings {
@@ -186,6 +203,20 @@ fn used(layout: &PodsLayout) -> Result<Vec<Row>, Failure> {
     let logs = layout.pod_logs.value.display().to_string();
     rows.push(row("--pod-logs", logs, "podLogsDir".to_owned()));
     Ok(rows)
+}
+
+/// The same, of the container runtime.
+fn used_of(told: &Told, runtime: &Runtime) -> Vec<Row> {
+    let row = |key: &str, path: &Path| Row {
+        key: format!("used as {key}"),
+        value: path.display().to_string(),
+        source: format!("{} at {runtime}", told.name()),
+    };
+    let layers = told.answer.containers.as_deref();
+    let layers = layers.map(|path| row("--containerfs", path));
+    std::iter::once(row("--imagefs", &told.answer.images))
+        .chain(layers)
+        .collect()
 }
 
 fn import(from: &Path, to: Option<&Path>) -> Result<Exit, Failure> {

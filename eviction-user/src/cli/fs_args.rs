@@ -10,11 +10,13 @@ pub(super) struct FsArgs {
     /// kubelet's root directory, and that is the default where its process is to be seen.
     #[arg(long, value_name = "PATH")]
     pub(super) nodefs: Option<PathBuf>,
-    /// The same for imagefs.available and imagefs.inodesFree. For pods: the runtime's directory.
+    /// The same for imagefs.available and imagefs.inodesFree. For pods: a directory of the container
+    /// runtime, and what that says itself is the default.
     #[arg(long, value_name = "PATH")]
     pub(super) imagefs: Option<PathBuf>,
     /// The same for containerfs.available and containerfs.inodesFree. As in the kubelet these take the
-    /// limits of nodefs or imagefs, unless nodefs and imagefs are one and containerfs is another.
+    /// limits of nodefs or imagefs, unless nodefs and imagefs are one and containerfs is another. For pods:
+    /// where writable layers lie, if the runtime keeps them apart from images, and says so by default.
     #[arg(long, value_name = "PATH")]
     pub(super) containerfs: Option<PathBuf>,
 }

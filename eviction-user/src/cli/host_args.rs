@@ -6,7 +6,9 @@ use super::fs_args::FsArgs;
 use super::guards;
 use super::kube_args::{KubeArgs, Platform};
 use super::kubelet_args;
+use super::kubelet_watch::KubeletWatch;
 use super::pairing;
+use super::runtime_disks::RuntimeDisks;
 use crate::bpf::Wanted;
 use crate::config::{Effective, FsPaths, HostConfig, HostFlags, PodsLayout, WarningKind};
 use crate::host::{
@@ -19,6 +21,7 @@ use crate::policy::{EngineConfig, containerfs};
 use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy};
 use crate::sys::distant::Opening;
 use crate::sys::filesystem::FileSystem;
+use crate::telemetry::metrics::Check;
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -78,7 +81,18 @@ pub(super) struct Host {
     pub(super) storage_limits: bool,
     /// Where pods have their files; with [`Self::cluster`].
     pub(super) pod_places: Option<PodPlaces>,
+    /// The kubelet, which may be started again; with [`Self::cluster`], where its process is to be seen.
+    kubelet: Option<KubeletWatch>,
+    /// What the container runtime says of its disks; with [`Self::cluster`], where a disk is watched.
+    runtime: Option<RuntimeDisks>,
     max_processes: Option<u64>,
+}
+
+/// What kubelet and runtime of a Kubernetes node have told.
+struct Told {
+    layout: PodsLayout,
+    kubelet: Option<KubeletWatch>,
+    runtime: Option<RuntimeDisks>,
 }
 
 impl HostArgs {
@@ -86,7 +100,7 @@ impl HostArgs {
     pub(super) fn open(&self) -> Result<Host, Failure> {
         let cluster = self.kube.check(self.platform)?;
         let hierarchy = Hierarchy::detect().map_err(|e| Failure::runtime(&e))?;
-        let (mut config, layout) = self.config(&hierarchy)?;
+        let (mut config, told) = self.config(&hierarchy)?;
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
@@ -99,9 +113,11 @@ impl HostArgs {
             .any(|threshold| file_systems.of(threshold.signal).is_some());
         let watches_a_disk = has_a_line || self.kube.storage_limits;
         let nodefs = config.paths.nodefs.as_deref();
-        let pod_places = layout
-            .map(|layout| self.kube.places(nodefs, watches_a_disk, &layout))
+        let pod_places = told
+            .as_ref()
+            .map(|told| self.kube.places(nodefs, watches_a_disk, &told.layout))
             .transpose()?;
+        let (kubelet, runtime) = told.map_or((None, None), |told| (told.kubelet, told.runtime));
         check_containerfs(&config.thresholds, file_systems.layout())?;
         warn_unknown_workloads(&config, &root);
         Ok(Host {
@@ -112,12 +128,13 @@ impl HostArgs {
             cluster,
             storage_limits: self.kube.storage_limits,
             pod_places,
+            kubelet,
+            runtime,
             max_processes: self.max_processes,
         })
     }
 
-    /// With where pods are, on a Kubernetes node.
-    fn config(&self, hierarchy: &Hierarchy) -> Result<(HostConfig, Option<PodsLayout>), Failure> {
+    fn config(&self, hierarchy: &Hierarchy) -> Result<(HostConfig, Option<Told>), Failure> {
         let flags = HostFlags {
             root: self.root.clone(),
             config: self.config.clone(),
@@ -133,34 +150,92 @@ impl HostArgs {
             reclaim_timeout: self.reclaim.reclaim_timeout.clone(),
         };
         match self.platform {
-            Platform::Host => HostConfig::resolve(&flags).map(|config| (config, None)),
+            Platform::Host => {
+                let config = HostConfig::resolve(&flags).map_err(|e| Failure::usage(&e))?;
+                Ok((config, None))
+            }
             Platform::Kubernetes => {
-                let ours = Effective::load(self.config.as_deref(), &flags.eviction);
-                let ours = ours.map_err(|e| Failure::usage(&e))?;
-                let found = self.kube.kubelet.find(self.kube.node())?;
-                let layout = PodsLayout::of(&ours, &found.settings);
-                found.tell(&layout);
-                if let Some(kubelets) = &found.settings.effective {
-                    pairing::warn(&ours, kubelets);
-                }
-                let root = kubelet_args::root(self.root.as_deref(), &layout, hierarchy)?;
-                let kubelet_root = layout.root_dir.as_ref().map(|root| root.value.as_path());
-                let config = HostConfig::resolve_for_pods(&flags, &ours, root, kubelet_root);
-                config.map(|mut config| {
-                    if found.settings.effective.is_some() {
-                        // Its lines are known, and have been compared.
-                        let guessed = WarningKind::SharedWithTheKubelet;
-                        config.warnings.retain(|warning| warning.kind != guessed);
-                    }
-                    (config, Some(layout))
-                })
+                let (config, told) = self.config_for_pods(&flags, hierarchy)?;
+                Ok((config, Some(told)))
             }
         }
-        .map_err(|e| Failure::usage(&e))
+    }
+
+    fn config_for_pods(
+        &self,
+        flags: &HostFlags,
+        hierarchy: &Hierarchy,
+    ) -> Result<(HostConfig, Told), Failure> {
+        let ours = Effective::load(self.config.as_deref(), &flags.eviction);
+        let ours = ours.map_err(|e| Failure::usage(&e))?;
+        let node = self.kube.node();
+        let found = self.kube.kubelet.find(node)?;
+        let layout = PodsLayout::of(&ours, &found.settings);
+        found.tell(&layout);
+        if let Some(kubelets) = &found.settings.effective {
+            pairing::warn(&ours, kubelets);
+        }
+        let root = kubelet_args::root(self.root.as_deref(), &layout, hierarchy)?;
+        let watches_a_disk = flags.storage_limits || ours.watches_a_disk();
+        let runtime = watches_a_disk.then(|| {
+            let runtime = self.kube.runtime.runtime(&layout, node);
+            RuntimeDisks::find(runtime, &flags.paths, self.kube.runtime_root.as_deref())
+        });
+        let kubelets = layout.root_dir.as_ref().map(|root| root.value.clone());
+        let runtimes = runtime.as_ref().map(|runtime| runtime.paths.clone());
+        let decided = FsPaths {
+            nodefs: kubelets,
+            ..runtimes.unwrap_or_default()
+        };
+        let mut config = HostConfig::resolve_for_pods(flags, &ours, root, &decided)
+            .map_err(|e| Failure::usage(&e))?;
+        if found.settings.effective.is_some() {
+            // Its lines are known, and have been compared.
+            let guessed = WarningKind::SharedWithTheKubelet;
+            config.warnings.retain(|warning| warning.kind != guessed);
+        }
+        let given = self.settings_that_flags_win_over();
+        let kubelet = KubeletWatch::of(&self.kube.kubelet, node, &ours, &found, given);
+        let told = Told {
+            layout,
+            kubelet,
+            runtime,
+        };
+        Ok((config, told))
+    }
+
+    /// By the kubelet's names.
+    fn settings_that_flags_win_over(&self) -> Vec<&'static str> {
+        let settings = [
+            ("cgroupRoot", self.root.is_some()),
+            ("cgroupDriver", self.root.is_some()),
+            ("--root-dir", self.paths.nodefs.is_some()),
+        ];
+        let given = settings.into_iter().filter(|(_, is_given)| *is_given);
+        let given = given.map(|(setting, _)| setting);
+        given
+            .chain(self.kube.settings_that_flags_win_over())
+            .collect()
     }
 }
 
 impl Host {
+    /// What else `/readyz` asks: whether the kubelet has still the settings that we go by, and whether the container runtime says
+    /// where its disks are. Both are asked again, by threads of their own, which begin here.
+    pub(super) fn checks(&mut self) -> Result<Vec<Check>, Failure> {
+        let FileSystems {
+            nodefs, imagefs, ..
+        } = &self.file_systems;
+        // Images that are named nowhere lie with the node's files.
+        let used = imagefs.as_ref().or(nodefs.as_ref()).map(|fs| fs.device);
+        let kubelet = self.kubelet.take().map(KubeletWatch::check);
+        let runtime = self.runtime.take().map(|runtime| runtime.check(used));
+        let checks = kubelet.into_iter().chain(runtime);
+        checks
+            .collect::<Result<_, _>>()
+            .map_err(|e| Failure::runtime(&e))
+    }
+
     pub(super) fn watches(&self, signal: Signal) -> bool {
         watches(&self.config.thresholds, signal)
     }

@@ -2,6 +2,7 @@
 
 use super::Failure;
 use super::kubelet_args::{self, KubeletArgs};
+use super::runtime_args::RuntimeArgs;
 use crate::config::PodsLayout;
 use crate::kube::{AfterEviction, ClusterConfig, PodPlaces};
 use clap::{Args, ValueEnum};
@@ -37,8 +38,14 @@ pub(super) struct KubeArgs {
     /// layers of its containers as long as it is there. [default: keep]
     #[arg(long, value_enum, value_name = "WHAT")]
     after_eviction: Option<After>,
+    /// The container runtime's directory, with --platform kubernetes and a disk threshold or --storage-limits:
+    /// imagefs is its file system where the runtime does not answer.
+    #[arg(long, value_name = "DIR")]
+    pub(super) runtime_root: Option<PathBuf>,
     #[command(flatten)]
     pub(super) kubelet: KubeletArgs,
+    #[command(flatten)]
+    pub(super) runtime: RuntimeArgs,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -60,10 +67,16 @@ impl KubeArgs {
         watches_a_disk: bool,
         layout: &PodsLayout,
     ) -> Result<PodPlaces, Failure> {
-        if self.pod_logs.is_some() && !watches_a_disk {
-            return Err(Failure::usage(
-                "--pod-logs is given, but no threshold is about a disk: add one to --eviction-hard, as in 'nodefs.available<5%', with --nodefs, or give --storage-limits",
-            ));
+        let idle = [
+            ("--pod-logs", self.pod_logs.is_some()),
+            ("--runtime-root", self.runtime_root.is_some()),
+            ("--container-runtime-endpoint", self.runtime.is_given()),
+        ];
+        let mut idle = idle.into_iter().filter(|(_, is_given)| *is_given);
+        if let Some((flag, _)) = idle.next().filter(|_| !watches_a_disk) {
+            return Err(Failure::usage(&format!(
+                "{flag} is given, but no threshold is about a disk: add one to --eviction-hard, as in 'nodefs.available<5%', with --nodefs, or give --storage-limits",
+            )));
         }
         if let Some(kubelet) = nodefs.filter(|path| !path.join("pods").is_dir()) {
             return Err(Failure::usage(&format!(
@@ -97,30 +110,44 @@ impl KubeArgs {
         Ok(places)
     }
 
+    /// By the kubelet's names.
+    pub(super) fn settings_that_flags_win_over(&self) -> impl Iterator<Item = &'static str> {
+        let settings = [
+            ("podLogsDir", self.pod_logs.is_some()),
+            ("the runtime's endpoint", self.runtime.is_given()),
+        ];
+        let given = settings.into_iter().filter(|(_, is_given)| *is_given);
+        given.map(|(setting, _)| setting)
+    }
+
     /// The node's name, if it is given.
     pub(super) fn node(&self) -> Option<&str> {
         self.node_name.as_deref().filter(|name| !name.is_empty())
     }
 
+    /// A flag that is given and has no meaning on a host. (A node's name may be in the environment for another reason.)
+    fn of_pods_only(&self) -> Option<&'static str> {
+        let flags = [
+            ("--kubeconfig", self.kubeconfig.is_some()),
+            ("--pod-logs", self.pod_logs.is_some()),
+            ("--storage-limits", self.storage_limits),
+            ("--after-eviction", self.after_eviction.is_some()),
+            ("--runtime-root", self.runtime_root.is_some()),
+            ("--kubelet-config", self.kubelet.is_given()),
+            ("--container-runtime-endpoint", self.runtime.is_given()),
+        ];
+        let given = flags.into_iter().find(|(_, is_given)| *is_given);
+        given.map(|(flag, _)| flag)
+    }
+
     pub(super) fn check(&self, platform: Platform) -> Result<Option<ClusterConfig>, Failure> {
         match platform {
-            // A node's name may be in the environment for another reason.
-            Platform::Host if self.kubeconfig.is_some() => Err(Failure::usage(
-                "--kubeconfig has no effect with --platform host: leave it out, or give --platform kubernetes",
-            )),
-            Platform::Host if self.pod_logs.is_some() => Err(Failure::usage(
-                "--pod-logs has no effect with --platform host: leave it out, or give --platform kubernetes",
-            )),
-            Platform::Host if self.storage_limits => Err(Failure::usage(
-                "--storage-limits has no effect with --platform host: leave it out, or give --platform kubernetes",
-            )),
-            Platform::Host if self.after_eviction.is_some() => Err(Failure::usage(
-                "--after-eviction has no effect with --platform host: leave it out, or give --platform kubernetes",
-            )),
-            Platform::Host if self.kubelet.is_given() => Err(Failure::usage(
-                "--kubelet-config has no effect with --platform host: leave it out, or give --platform kubernetes",
-            )),
-            Platform::Host => Ok(None),
+            Platform::Host => match self.of_pods_only() {
+                Some(flag) => Err(Failure::usage(&format!(
+                    "{flag} has no effect with --platform host: leave it out, or give --platform kubernetes"
+                ))),
+                None => Ok(None),
+            },
             Platform::Kubernetes => {
                 let node = self.node().ok_or_else(|| {
                     Failure::usage(

@@ -7,7 +7,7 @@ use crate::sys::cgroup::Hierarchy;
 use clap::Args;
 use std::path::{Path, PathBuf};
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct KubeletArgs {
     /// The configuration file of this node's kubelet, or its saved /configz: says where pods are, and at
     /// which lines the kubelet evicts, too. [default: what the running kubelet was given by --config and
@@ -20,6 +20,8 @@ pub(super) struct KubeletArgs {
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) settings: KubeletSettings,
+    /// Its process, if that is to be seen.
+    pub(super) pid: Option<i32>,
     /// Which file or process told it; empty: none.
     pub(super) from: String,
     /// What could not be found out, and what would help.
@@ -36,7 +38,10 @@ impl KubeletArgs {
         let running = RunningKubelet::find(node);
         let pid = running.as_ref().map(|running| running.pid);
         let process = |pid| format!("the command line of process {pid}");
-        let mut found = Found::default();
+        let mut found = Found {
+            pid: pid.ok(),
+            ..Found::default()
+        };
         if let Some(file) = &self.kubelet_config {
             found.settings = KubeletSettings::of_file(file, running.as_ref().ok())
                 .map_err(|e| Failure::usage(&format!("--kubelet-config: {e}")))?;

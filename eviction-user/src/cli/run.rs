@@ -105,6 +105,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let inventory = host.inventory(scan, limits, guards, cluster.as_ref())?;
     let engine = host.engine_config();
     let lines = Lines::new(host.thresholds());
+    let others = host.checks()?;
     let places = place::all(&host);
     let watched = places.keys().copied().collect();
     let Host {
@@ -149,6 +150,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
             let checks: Vec<Check> = cluster
                 .iter()
                 .map(|cluster| Box::new(cluster.listing()) as Check)
+                .chain(others)
                 .collect();
             let (journal, served) = metrics::serve(listener, vitals, watched, checks, journal)
                 .map_err(|e| Failure::runtime(&e))?;

@@ -39,6 +39,8 @@ pub struct Effective {
     pub cgroup_root: Sourced<String>,
     pub cgroup_driver: Sourced<String>,
     pub runtime_endpoint: Sourced<String>,
+    /// Where images are asked for; empty: where containers are.
+    pub image_endpoint: Sourced<String>,
     pub pod_logs: Sourced<String>,
     pub monitoring_interval: Sourced<Span>,
     /// What is added to the kubelet's policy.
@@ -182,6 +184,7 @@ fn resolve(format: Option<Format>, layer: Layer, warnings: Vec<Warning>) -> Effe
             layer.runtime_endpoint,
             "unix:///run/containerd/containerd.sock".to_owned(),
         ),
+        image_endpoint: or(layer.image_endpoint, String::new()),
         pod_logs: or(layer.pod_logs, "/var/log/pods".to_owned()),
         monitoring_interval: or(layer.monitoring_interval, Span::from_secs(10)),
         addition_settings: layer.additions,
@@ -227,6 +230,7 @@ impl Effective {
                 &self.runtime_endpoint,
                 String::clone,
             ),
+            row(keys::IMAGE_ENDPOINT, &self.image_endpoint, String::clone),
             row(keys::POD_LOGS, &self.pod_logs, String::clone),
             row(
                 keys::MONITORING_INTERVAL,

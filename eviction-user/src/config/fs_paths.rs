@@ -12,6 +12,15 @@ pub struct FsPaths {
 }
 
 impl FsPaths {
+    /// What is not named here is where `others` say.
+    pub(super) fn or(self, others: &Self) -> Self {
+        Self {
+            nodefs: self.nodefs.or_else(|| others.nodefs.clone()),
+            imagefs: self.imagefs.or_else(|| others.imagefs.clone()),
+            containerfs: self.containerfs.or_else(|| others.containerfs.clone()),
+        }
+    }
+
     /// With the flags.
     pub fn named(&self) -> [(&'static str, &Option<PathBuf>); 3] {
         [

@@ -20,11 +20,12 @@ pub(super) const IMAGE_MAX_AGE: &str = "imageMaximumGCAge";
 pub(super) const CGROUP_ROOT: &str = "cgroupRoot";
 pub(super) const CGROUP_DRIVER: &str = "cgroupDriver";
 pub(super) const RUNTIME_ENDPOINT: &str = "containerRuntimeEndpoint";
+pub(super) const IMAGE_ENDPOINT: &str = "imageServiceEndpoint";
 pub(super) const POD_LOGS: &str = "podLogsDir";
 pub(super) const MONITORING_INTERVAL: &str = "monitoringInterval";
 
 /// What is read of a kubelet's configuration.
-pub(super) const KUBELET: [&str; 20] = [
+pub(super) const KUBELET: [&str; 21] = [
     API_VERSION,
     KIND,
     HARD,
@@ -44,6 +45,7 @@ pub(super) const KUBELET: [&str; 20] = [
     CGROUP_ROOT,
     CGROUP_DRIVER,
     RUNTIME_ENDPOINT,
+    IMAGE_ENDPOINT,
     POD_LOGS,
 ];
 

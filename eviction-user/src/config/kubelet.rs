@@ -112,6 +112,11 @@ fn lay_over(flags: &KubeletFlags, layer: &mut Layer) -> Result<(), ConfigError> 
         &flags.runtime_endpoint,
         "--container-runtime-endpoint",
     );
+    text(
+        &mut layer.image_endpoint,
+        &flags.image_endpoint,
+        "--image-service-endpoint",
+    );
     if let Some(list) = &flags.enforce {
         let options = list.split(',').filter(|option| !option.is_empty());
         layer.enforce = Some(Sourced {
@@ -137,6 +142,8 @@ pub struct PodsLayout {
     pub cgroup_root: Sourced<String>,
     pub cgroup_driver: Sourced<String>,
     pub pod_logs: Sourced<PathBuf>,
+    /// Of the runtime: where it is asked about images.
+    pub runtime: Sourced<String>,
     /// `None`: nobody says so.
     pub root_dir: Option<Sourced<PathBuf>>,
 }
@@ -151,12 +158,19 @@ impl PodsLayout {
             said.unwrap_or(ours).clone()
         };
         let logs = said(|of| &of.pod_logs);
+        let images = said(|of| &of.image_endpoint);
+        let is_apart = !images.value.is_empty();
         Self {
             cgroup_root: said(|of| &of.cgroup_root),
             cgroup_driver: said(|of| &of.cgroup_driver),
             pod_logs: Sourced {
                 value: logs.value.into(),
                 origin: logs.origin,
+            },
+            runtime: if is_apart {
+                images
+            } else {
+                said(|of| &of.runtime_endpoint)
             },
             root_dir: kubelet.root_dir.clone(),
         }

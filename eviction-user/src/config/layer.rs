@@ -30,6 +30,7 @@ pub(super) struct Layer {
     pub(super) cgroup_root: Option<Sourced<String>>,
     pub(super) cgroup_driver: Option<Sourced<String>>,
     pub(super) runtime_endpoint: Option<Sourced<String>>,
+    pub(super) image_endpoint: Option<Sourced<String>>,
     pub(super) pod_logs: Option<Sourced<String>>,
     pub(super) monitoring_interval: Option<Sourced<Span>>,
     pub(super) additions: AdditionSettings,
@@ -60,6 +61,7 @@ impl Layer {
             cgroup_root: settings.text(keys::CGROUP_ROOT)?,
             cgroup_driver: settings.text(keys::CGROUP_DRIVER)?,
             runtime_endpoint: settings.text(keys::RUNTIME_ENDPOINT)?,
+            image_endpoint: settings.text(keys::IMAGE_ENDPOINT)?,
             pod_logs: settings.text(keys::POD_LOGS)?,
             monitoring_interval: match format {
                 Format::Own => settings.duration(keys::MONITORING_INTERVAL)?,
@@ -91,6 +93,7 @@ impl Layer {
         self.image_min_age.take_if(|age| age.value.is_zero());
         self.cgroup_driver.take_if(|text| text.value.is_empty());
         self.runtime_endpoint.take_if(|text| text.value.is_empty());
+        self.image_endpoint.take_if(|text| text.value.is_empty());
         self.pod_logs.take_if(|text| text.value.is_empty());
     }
 
@@ -127,6 +130,7 @@ impl Layer {
             cgroup_root: over.cgroup_root.or(self.cgroup_root),
             cgroup_driver: over.cgroup_driver.or(self.cgroup_driver),
             runtime_endpoint: over.runtime_endpoint.or(self.runtime_endpoint),
+            image_endpoint: over.image_endpoint.or(self.image_endpoint),
             pod_logs: over.pod_logs.or(self.pod_logs),
             monitoring_interval: over.monitoring_interval.or(self.monitoring_interval),
             additions: self.additions.overlaid(over.additions),

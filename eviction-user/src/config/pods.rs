@@ -9,36 +9,33 @@ use super::host::{HostConfig, HostError, HostFlags, Place, relevant};
 use super::warning::{Warning, WarningKind};
 use crate::model::{Signal, Threshold};
 use crate::policy::thresholds::parse::Source;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 impl HostConfig {
     /// `effective`: our settings; without any the kubelet's defaults are in force. `root`: the cgroup that holds all pods.
-    /// `kubelet_root`: its directory, which nodefs is about unless a flag says otherwise.
+    /// `decided`: what kubelet and runtime say of the paths; flags win.
     pub fn resolve_for_pods(
         given: &HostFlags,
         effective: &Effective,
         root: PathBuf,
-        kubelet_root: Option<&Path>,
+        decided: &FsPaths,
     ) -> Result<Self, ConfigError> {
         if let Some(flag) = for_a_host_only(given) {
             return Err(HostError::HostOnly { flag }.into());
         }
-        let mut paths = given.paths.clone();
-        if paths.nodefs.is_none() {
-            paths.nodefs = kubelet_root.map(Path::to_owned);
-        }
+        let mut paths = given.paths.clone().or(decided);
         let (thresholds, left) = thresholds(effective, &paths)?;
         if given.storage_limits && paths.nodefs.is_none() {
             return Err(HostError::LimitsNowhere.into());
-        }
-        if !given.storage_limits && paths.idle(&thresholds).next() == Some("--nodefs") {
-            paths.nodefs.clone_from(&given.paths.nodefs);
         }
         // The kubelet's directory is where volumes lie, whichever disk has a line, and layers lie on the runtime's.
         let has_disk = thresholds
             .iter()
             .any(|t| fs_paths::flag(t.signal).is_some());
+        if !given.storage_limits && !has_disk {
+            paths.clone_from(&given.paths);
+        }
         let is_idle = |flag: &&str| match *flag {
             "--nodefs" => !has_disk && !given.storage_limits,
             "--imagefs" => !given.storage_limits,
@@ -62,6 +59,14 @@ impl HostConfig {
             additions: effective.additions.clone().sparing(),
             warnings: relevant(effective).into_iter().chain(left).collect(),
         })
+    }
+}
+
+impl Effective {
+    /// Is a line of our own about a disk? (Those that are not written for us are left to the kubelet.)
+    pub fn watches_a_disk(&self) -> bool {
+        let mut lines = self.thresholds.iter();
+        lines.any(|t| t.is_hard() && fs_paths::flag(t.signal).is_some() && is_ours(self, t))
     }
 }
 
@@ -154,26 +159,49 @@ mod tests {
         resolve_beside(flags, None)
     }
 
+    fn effective(flags: &HostFlags) -> Effective {
+        Effective::load(flags.config.as_deref(), &flags.eviction).unwrap()
+    }
+
     fn resolve_beside(flags: &HostFlags, kubelet: Option<&str>) -> Result<HostConfig, String> {
-        let effective = Effective::load(flags.config.as_deref(), &flags.eviction).unwrap();
+        let effective = effective(flags);
         let root = "/sys/fs/cgroup/kubepods".into();
-        HostConfig::resolve_for_pods(flags, &effective, root, kubelet.map(Path::new))
-            .map_err(|e| e.to_string())
+        let decided = FsPaths {
+            nodefs: kubelet.map(PathBuf::from),
+            imagefs: kubelet.map(|_| "/r".into()),
+            containerfs: None,
+        };
+        HostConfig::resolve_for_pods(flags, &effective, root, &decided).map_err(|e| e.to_string())
     }
 
     #[test]
-    fn nodefs_is_the_kubelets_directory_unless_a_flag_names_another_and_only_where_a_line_is_about_it()
+    fn disks_are_where_kubelet_and_runtime_say_unless_a_flag_names_another_and_only_where_a_line_is_about_any()
      {
-        let disk = flags(Some("nodefs.available<5%"));
-        let nodefs = |flags: &HostFlags| resolve_beside(flags, Some("/k")).unwrap().paths.nodefs;
-        assert_eq!(nodefs(&disk), Some("/k".into()));
-        assert_eq!(nodefs(&flags(Some("memory.available<1Gi"))), None);
-        let paths = FsPaths {
+        let paths = |flags: &HostFlags| {
+            let paths = resolve_beside(flags, Some("/k")).unwrap().paths;
+            let text =
+                |path: Option<PathBuf>| path.map_or(String::new(), |p| p.display().to_string());
+            [paths.nodefs, paths.imagefs, paths.containerfs].map(text)
+        };
+        // Which of them is the other decides what counts on either, also where only one has a line.
+        for line in ["nodefs.available<5%", "imagefs.available<5%"] {
+            let disk = flags(Some(line));
+            assert_eq!(paths(&disk), ["/k", "/r", ""], "{line}");
+            assert!(effective(&disk).watches_a_disk(), "{line}");
+        }
+        for memory in [flags(Some("memory.available<1Gi")), flags(None)] {
+            assert_eq!(paths(&memory), ["", "", ""]);
+            assert!(!effective(&memory).watches_a_disk());
+        }
+        let other = FsPaths {
             nodefs: Some("/other".into()),
             ..FsPaths::default()
         };
-        let given = HostFlags { paths, ..disk };
-        assert_eq!(nodefs(&given), Some("/other".into()));
+        let given = HostFlags {
+            paths: other,
+            ..flags(Some("nodefs.available<5%"))
+        };
+        assert_eq!(paths(&given), ["/other", "/r", ""]);
     }
 
     #[test]

@@ -92,6 +92,7 @@ impl Effective {
             pair(keys::CGROUP_ROOT, both, |e| &e.cgroup_root, plain),
             pair(keys::CGROUP_DRIVER, both, |e| &e.cgroup_driver, plain),
             pair(keys::RUNTIME_ENDPOINT, both, |e| &e.runtime_endpoint, plain),
+            pair(keys::IMAGE_ENDPOINT, both, |e| &e.image_endpoint, plain),
             pair(keys::POD_LOGS, both, |e| &e.pod_logs, plain),
             pair(
                 keys::MONITORING_INTERVAL,

@@ -154,7 +154,9 @@ impl Desk {
             if self.is_torn_down(&record).await {
                 stays = self.after == AfterEviction::Keep;
                 if !stays {
+                    fault::reach(Point::NotDeleted);
                     self.delete(&record).await;
+                    fault::reach(Point::Deleted);
                 }
                 break;
             }

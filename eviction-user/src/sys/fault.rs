@@ -32,6 +32,10 @@ pub enum Point {
     Patched,
     /// All has been told; the kubelet has not ended the pod.
     TeardownAwaited,
+    /// The kubelet has ended the pod; its object, which is to be deleted, is still there.
+    NotDeleted,
+    /// The pod's object is deleted; all is still on disk.
+    Deleted,
     /// The kubelet has ended the pod; its volumes are still there.
     VolumesAwaited,
     /// The victim is done with; all is still on disk.
@@ -43,7 +47,7 @@ pub enum Point {
 }
 
 impl Point {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Decided,
         Self::RecordedNotKilled,
         Self::Frozen,
@@ -53,6 +57,8 @@ impl Point {
         Self::NotPatched,
         Self::Patched,
         Self::TeardownAwaited,
+        Self::NotDeleted,
+        Self::Deleted,
         Self::VolumesAwaited,
         Self::RecordNotRemoved,
         Self::RecordRemoved,
@@ -70,11 +76,18 @@ impl Point {
             Self::NotPatched => "not-patched",
             Self::Patched => "patched",
             Self::TeardownAwaited => "teardown-awaited",
+            Self::NotDeleted => "not-deleted",
+            Self::Deleted => "deleted",
             Self::VolumesAwaited => "volumes-awaited",
             Self::RecordNotRemoved => "record-not-removed",
             Self::RecordRemoved => "record-removed",
             Self::VictimNotRemoved => "victim-not-removed",
         }
+    }
+
+    /// Only where the objects of victims are deleted (`--after-eviction delete`).
+    pub fn is_of_deletion(self) -> bool {
+        matches!(self, Self::NotDeleted | Self::Deleted)
     }
 
     fn named(name: &str) -> Result<Self, UnknownPoint> {
@@ -86,7 +99,8 @@ impl Point {
     /// In as many threads.
     fn places(self) -> u8 {
         match self {
-            Self::Decided => 1,
+            // Objects are deleted by one thread alone, and the other need not have come to anything.
+            Self::Decided | Self::NotDeleted | Self::Deleted => 1,
             _ => 2,
         }
     }

@@ -34,6 +34,13 @@ impl ProcessRoot {
         Ok(text)
     }
 
+    /// Whatever has that name, held open without being opened itself: sockets, too.
+    pub fn hold(&self, path: &Path) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let held = openat2(&self.0, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
+        Ok(held)
+    }
+
     /// All files below a directory, as a walk in the order of their names finds them; symbolic links are not followed.
     pub fn files_below(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
         let mut entries = Vec::new();
@@ -55,6 +62,12 @@ impl ProcessRoot {
         }
         Ok(files)
     }
+}
+
+/// Whatever has that name for us, held open without being opened itself.
+pub fn hold(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
 #[cfg(test)]
@@ -82,6 +95,12 @@ mod tests {
         assert_eq!(read("/var/absolute").unwrap(), "inside");
         assert_eq!(read("/var/up").unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(read("/etc").is_err());
+        // A socket cannot be opened, only held.
+        let _socket = std::os::unix::net::UnixListener::bind(root.join("var/socket")).unwrap();
+        symlink("/var/socket", root.join("var/link")).unwrap();
+        assert!(read("/var/link").is_err());
+        assert!(seen.hold(Path::new("/var/link")).is_ok());
+        assert!(seen.hold(Path::new("/var/up")).is_err());
         let files = seen.files_below(Path::new("/etc")).unwrap();
         assert_eq!(
             files,

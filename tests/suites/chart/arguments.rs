@@ -30,6 +30,7 @@ fn everything(port: u16) -> Value {
             "nodefs.available": "5%",
             "imagefs.available": "5%",
         },
+        "disk": {"runtimeEndpoint": "unix:///run/nowhere/runtime.sock"},
         "afterEviction": "delete",
         "evictionMinimumReclaim": {"memory.available": "1Gi", "pid.available": "5%"},
         "additions": {"maxEvictionsPerHour": 6},

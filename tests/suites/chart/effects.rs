@@ -15,6 +15,10 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("values change the pod as they say", pods),
         Case::new("values become arguments of the program", arguments),
         Case::new("disks are mounted where they are watched", disks),
+        Case::new(
+            "the runtime's socket is mounted where it is named and a disk is watched",
+            socket,
+        ),
         Case::new("the right to delete pods comes with its use", deletes),
         Case::new("names follow the release unless they are given", names),
         Case::new("additions reach the program as a file", additions),
@@ -258,10 +262,16 @@ fn disks() -> Result<()> {
         "--eviction-hard=memory.available<1Gi,nodefs.available<5%",
         "--nodefs=/k",
         "--pod-logs=/l",
+        "--runtime-root=/var/lib/containerd",
     ] {
         ensure!(arguments.contains(&expected), "{arguments:?}");
     }
-    let others = ["--imagefs", "--after-eviction", "--storage-limits"];
+    let others = [
+        "--imagefs",
+        "--after-eviction",
+        "--storage-limits",
+        "--container-runtime-endpoint",
+    ];
     let is_other = |argument: &&str| others.iter().any(|other| argument.starts_with(other));
     ensure!(!arguments.iter().any(is_other), "{arguments:?}");
     for (index, path) in ["/k", "/var/lib/containerd", "/l"].iter().enumerate() {
@@ -281,7 +291,7 @@ fn disks() -> Result<()> {
     for expected in [
         "--storage-limits",
         "--nodefs=/var/lib/kubelet",
-        "--imagefs=/var/lib/containerd",
+        "--runtime-root=/var/lib/containerd",
         "--pod-logs=/var/log/pods",
     ] {
         ensure!(arguments.contains(&expected), "{arguments:?}");
@@ -292,13 +302,56 @@ fn disks() -> Result<()> {
     let objects = render(&chart, &images)?;
     let arguments = objects.arguments()?;
     ensure!(
-        arguments.contains(&"--imagefs=/var/lib/containerd"),
+        arguments.contains(&"--runtime-root=/var/lib/containerd"),
         "{arguments:?}"
     );
     ensure!(
         arguments.contains(&"--nodefs=/var/lib/kubelet"),
         "{arguments:?}"
     );
+    Ok(())
+}
+
+fn socket() -> Result<()> {
+    let chart = chart()?;
+    let named = |more: Value| {
+        let mut values =
+            json!({"disk": {"runtimeEndpoint": "unix:///run/k3s/containerd/containerd.sock"}});
+        values["evictionHard"] = more;
+        render(&chart, &values)
+    };
+    let objects = named(json!({"imagefs.available": "5%"}))?;
+    let arguments = objects.arguments()?;
+    let expected = "--container-runtime-endpoint=unix:///run/k3s/containerd/containerd.sock";
+    ensure!(arguments.contains(&expected), "{arguments:?}");
+    let mount = json!({"name": "runtime", "mountPath": "/run/k3s/containerd", "readOnly": true});
+    let mounts = objects.container()?["volumeMounts"].as_array().cloned();
+    let mounts = mounts.context("no mounts")?;
+    ensure!(mounts.last() == Some(&mount), "{mounts:?}");
+    let volume = json!({
+        "name": "runtime", "hostPath": {"path": "/run/k3s/containerd", "type": "Directory"},
+    });
+    let volumes = objects.pod()?["spec"]["volumes"].as_array().cloned();
+    let volumes = volumes.context("no volumes")?;
+    ensure!(volumes.last() == Some(&volume), "{volumes:?}");
+    for (values, objects) in [
+        ("no disk", named(json!({"pid.available": "5%"}))?),
+        (
+            "no socket",
+            render(&chart, &json!({"storageLimits": true}))?,
+        ),
+    ] {
+        let mounts = &objects.container()?["volumeMounts"];
+        ensure!(
+            !mounts.to_string().contains("\"runtime\""),
+            "{values}: {mounts}"
+        );
+        let arguments = objects.arguments()?.join(" ");
+        ensure!(
+            !arguments.contains("--container-runtime"),
+            "{values}: {arguments}"
+        );
+    }
     Ok(())
 }
 

@@ -47,6 +47,10 @@ fn wrong_values() -> Result<()> {
         ),
         (json!({"disk": {"nodefs": "/"}}), "'nodefs' not allowed"),
         (json!({"disk": {"podLogs": "logs"}}), "/disk/podLogs'"),
+        (
+            json!({"disk": {"runtimeEndpoint": "/run/a.sock"}}),
+            "/disk/runtimeEndpoint'",
+        ),
         (json!({"storageLimits": "yes"}), "/storageLimits'"),
         (json!({"afterEviction": "remove"}), "/afterEviction'"),
         (

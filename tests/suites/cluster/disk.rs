@@ -284,7 +284,10 @@ fn stays_full(node: &Node) -> Result<()> {
 }
 
 /// Our account may delete pods as long as the story lasts.
-fn with_right_to_delete<T>(node: &Node, story: impl FnOnce(&Node) -> Result<T>) -> Result<T> {
+pub(crate) fn with_right_to_delete<T>(
+    node: &Node,
+    story: impl FnOnce(&Node) -> Result<T>,
+) -> Result<T> {
     let role = [
         "create",
         "clusterrole",

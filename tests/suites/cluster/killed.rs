@@ -13,18 +13,22 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::api::{check_record, phase, record, restarts, text};
+use crate::disk::with_right_to_delete;
 use crate::node::{self, LINE, Node};
 use crate::pods::Wish;
 
 pub(crate) fn cases() -> Vec<Case> {
-    ["Always", "Never"]
-        .map(|restart| {
-            Case::new(
-                format!("killed at each step of an eviction, restart policy {restart}"),
-                move || node::with(|node| at_each_step(node, restart)),
-            )
-        })
-        .into()
+    let steps = ["Always", "Never"].map(|restart| {
+        Case::new(
+            format!("killed at each step of an eviction, restart policy {restart}"),
+            move || node::with(|node| at_each_step(node, restart)),
+        )
+    });
+    let deletion = Case::new(
+        "killed before and after a victim's object is deleted",
+        || node::with(|node| with_right_to_delete(node, deletion)),
+    );
+    steps.into_iter().chain([deletion]).collect()
 }
 
 /// What the next process finds.
@@ -47,6 +51,8 @@ fn left_at(point: Point) -> Left {
         | Point::NotPatched
         | Point::Patched
         | Point::TeardownAwaited
+        | Point::NotDeleted
+        | Point::Deleted
         | Point::VolumesAwaited
         | Point::RecordNotRemoved => Left::Record,
         Point::RecordRemoved | Point::VictimNotRemoved => Left::Done,
@@ -76,6 +82,7 @@ fn at_each_step(node: &Node, restart: &'static str) -> Result<Outcome> {
     let freezes = Path::new("/sys/fs/cgroup/freezer").is_dir();
     let mut points = Vec::from(Point::ALL);
     points.retain(|&point| freezes || point != Point::Frozen);
+    points.retain(|point| !point.is_of_deletion());
     // By the kubelet's own account such a pod has failed, and there is nobody left to be evicted.
     points.retain(|&point| {
         restart == "Always" || left_at(point) != Left::Nothing || point == Point::Decided
@@ -102,7 +109,7 @@ fn at_one_step(node: &Node, restart: &'static str, point: Point) -> Result<u64> 
     let state = tempfile::tempdir()?;
     // The disk has room: by its line the program knows where the pods' volumes are.
     let line = format!("{LINE},nodefs.available<1Mi");
-    let mut evictor = node.evictor_until(point, &line, state.path())?;
+    let mut evictor = node.evictor_until(point, &line, false, state.path())?;
     let hog = Wish {
         restart,
         volume: Some("/data"),
@@ -154,6 +161,66 @@ fn at_one_step(node: &Node, restart: &'static str, point: Point) -> Result<u64> 
     check_decisions(&mut next, point, &uid)?;
     node.lives_on("default", "sibling")?;
     Ok(again)
+}
+
+/// The next process deletes what is not deleted yet, and nobody else goes.
+fn deletion(node: &Node) -> Result<()> {
+    let sibling = Wish {
+        request: Some("128Mi"),
+        ..Wish::holding("sibling", 100)
+    };
+    node.apply(&sibling.pod())?;
+    node.until_running("default", "sibling")?;
+    for point in [Point::NotDeleted, Point::Deleted] {
+        at_deletion(node, point).with_context(|| format!("killed at {}", point.name()))?;
+    }
+    Ok(())
+}
+
+fn at_deletion(node: &Node, point: Point) -> Result<()> {
+    let state = tempfile::tempdir()?;
+    let line = format!("{LINE},nodefs.available<1Mi");
+    let mut evictor = node.evictor_until(point, &line, true, state.path())?;
+    let hog = Wish {
+        volume: Some("/data"),
+        ..Wish::stopping_hog(point.name(), 500)
+    };
+    node.apply(&hog.pod())?;
+    let uid = text(&node.pod("default", point.name())?, "/metadata/uid").to_owned();
+    let (status, said) = evictor
+        .ended(Duration::from_secs(60))
+        .with_context(|| format!("it did not die; it printed {:?}", evictor.seen))?;
+    ensure!(
+        status.signal() == Some(Signal::SIGKILL as i32),
+        "it died by {status}; stderr: {said}"
+    );
+    let begun = begun(state.path())?;
+    ensure!(begun.len() == 1 && begun[0]["uid"] == *uid, "{begun:?}");
+    let is_there = |node: &Node| -> Result<bool> {
+        let selector = format!("--field-selector=metadata.name={}", point.name());
+        let left = node.get(&["pods", &selector])?;
+        Ok(left["items"]
+            .as_array()
+            .is_some_and(|left| !left.is_empty()))
+    };
+    if point == Point::NotDeleted {
+        let pod = node.pod("default", point.name())?;
+        ensure!(phase(&pod) == "Failed" && !record(&pod).is_empty(), "{pod}");
+    } else {
+        // The kubelet has ended it already, so it goes at once.
+        node.until("the object is gone", 10, |node| {
+            Ok((!is_there(node)?).then_some(()))
+        })?;
+    }
+    let mut next = node.evictor_of_disks(&line, true, state.path())?;
+    node.until("the object is deleted", 60, |node| {
+        Ok((!is_there(node)?).then_some(()))
+    })?;
+    until_nothing_is_left(node, state.path(), &uid)?;
+    next.drain();
+    let decisions: Vec<&str> = next.of_kind("decision").map(|d| d.text("uid")).collect();
+    ensure!(decisions.is_empty(), "the next process chose {decisions:?}");
+    node.lives_on("default", "sibling")
 }
 
 /// Nobody is evicted twice, and nobody else.

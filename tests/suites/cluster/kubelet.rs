@@ -5,8 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use eviction_tests::http::get;
 use eviction_tests::suite::{Case, Outcome};
-use serde_json::Value;
+use serde_json::{Value, json};
 use xtask::cluster::NODE;
 
 use crate::api::{record, text};
@@ -29,6 +30,10 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "doctor tells whether the kubelet's line keeps its distance",
             || node::with(pairing),
+        ),
+        Case::new(
+            "a kubelet that is started again with other settings is noticed",
+            || node::with(started_again),
         ),
     ]
 }
@@ -204,4 +209,61 @@ fn pairing(node: &Node) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Its lines are told, and a place that is another one is no reason to be quiet.
+fn started_again(node: &Node) -> Result<()> {
+    let state = tempfile::tempdir()?;
+    let line = format!("{LINE},memory.available<250Mi");
+    let mut evictor = node.evictor_that_finds_out(&line, state.path())?;
+    let started = evictor.wait_for("started", Duration::from_secs(1))?;
+    let address = started.text("metrics").parse().context("no address")?;
+    let until = |what: &str, status: u16, said: &str| {
+        node.until(what, 30, |_| {
+            let told = get(address, "/readyz")?;
+            Ok((told.status == status && told.body.contains(said)).then_some(()))
+        })
+    };
+    until("the kubelet's file is named", 200, "/kubelet.yaml")?;
+    let changed = told_of_changes(node, &until);
+    // As it was, for whoever comes next.
+    node.cluster.reconfigure_kubelet(&node.parts, &[])?;
+    changed?;
+    let pid = node.cluster.process("kubelet")?;
+    until("it is as it was", 200, &format!("process {pid}\n"))?;
+    node.apply(&Wish::hog("hog", 500).pod())?;
+    let decision = evictor.wait_for("decision", Duration::from_secs(60))?;
+    ensure!(decision.text("victim") == "hog", "{}", decision.0);
+    let (code, told) = evictor.terminate(Duration::from_secs(20))?;
+    ensure!(code == Some(0), "{code:?}: {told}");
+    for said in [
+        "with other settings: evictionHard.memory.available 200Mi (",
+        ", was 50Mi)",
+        "memory.available: the kubelet's line 200Mi (",
+        "with other settings: podLogsDir ",
+    ] {
+        ensure!(told.contains(said), "without {said:?}: {told}");
+    }
+    Ok(())
+}
+
+fn told_of_changes(node: &Node, until: &dyn Fn(&str, u16, &str) -> Result<()>) -> Result<()> {
+    let close =
+        json!({"memory.available": "200Mi", "nodefs.available": "1%", "imagefs.available": "1%"});
+    let close = [("evictionHard", close)];
+    node.cluster.reconfigure_kubelet(&node.parts, &close)?;
+    until(
+        "its new line is told",
+        200,
+        "memory.available: the kubelet's line 200Mi (",
+    )?;
+    let logs = node.cluster.folder.join("node/other-logs");
+    let moved = [("podLogsDir", json!(logs))];
+    node.cluster.reconfigure_kubelet(&node.parts, &moved)?;
+    let said = format!(
+        "kubelet: started again with podLogsDir {:?} (in use: {:?}): start eviction again",
+        logs.display().to_string(),
+        node.cluster.pod_logs().display().to_string()
+    );
+    until("the other place is told", 503, &said)
 }

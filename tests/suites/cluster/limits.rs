@@ -21,6 +21,9 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("a layer above its container's limit costs the pod", || {
             node::with(container)
         }),
+        Case::new("logs above their container's limit cost the pod", || {
+            node::with(logs)
+        }),
         Case::new(
             "containers above their limits together cost the pod",
             || node::with(whole_pod),
@@ -94,6 +97,16 @@ fn container(node: &Node) -> Result<()> {
     judged(
         node,
         &two_containers("/new", "60Mi", "900Mi"),
+        "ephemeralcontainerfs.limit",
+        "Container c exceeded its local ephemeral storage limit \"60Mi\".",
+    )
+}
+
+/// The runtime writes them, in a cgroup that is no pod's.
+fn logs(node: &Node) -> Result<()> {
+    judged(
+        node,
+        &two_containers("/dev/stdout", "60Mi", "900Mi"),
         "ephemeralcontainerfs.limit",
         "Container c exceeded its local ephemeral storage limit \"60Mi\".",
     )

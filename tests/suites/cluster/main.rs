@@ -17,6 +17,7 @@ mod node;
 mod others;
 mod pods;
 mod rights;
+mod runtime;
 mod simulated;
 mod wrong_input;
 
@@ -47,10 +48,10 @@ fn main() -> ExitCode {
     cases.extend(kubelet::cases());
     cases.extend(rights::cases());
     cases.extend(daemon_set::cases());
-    // Last: no other story's pods are to find a second node.
+    // The last ones: no other story's pods are to find a second node, and the very last need another node altogether.
     cases.extend(guest::cases());
+    cases.extend(runtime::cases());
     let ended = suite::main(cases);
-    guest::take_down();
     match node::take_down() {
         Ok(()) => ended,
         Err(error) => {

@@ -10,8 +10,10 @@ use eviction_tests::scenario::{Evictor, Programs, wait_until};
 use eviction_tests::suite;
 use eviction_user::sys::fault::{self, Point};
 use serde_json::{Value, json};
-use xtask::cluster::{Cluster, Disk, NODE, Parts};
+use xtask::cluster::{Cluster, Disk, Disks, NODE, Parts};
 use xtask::workspace::Workspace;
+
+use crate::guest;
 
 const NAME: &str = "evtest";
 /// For all pods together, so that a hog needs a second to fill it.
@@ -20,6 +22,15 @@ const PODS_MIB: u64 = 1536;
 const DISK: Disk = Disk {
     bytes: 1 << 30,
     inodes: 16384,
+};
+/// The runtime shares it with the kubelet.
+const TOGETHER: Disks = Disks {
+    node: Some(DISK),
+    runtime: None,
+};
+const APART: Disks = Disks {
+    node: Some(DISK),
+    runtime: Some(DISK),
 };
 /// Our line, far above the kubelet's own of 50 MiB.
 pub(crate) const LINE: &str = "allocatableMemory.available<400Mi";
@@ -34,17 +45,36 @@ pub(crate) struct Node {
     pub(crate) kubeconfig: PathBuf,
 }
 
-/// `Err`: why it could not be brought up, which every story then says.
-type State = Option<Result<Node, String>>;
+struct Up {
+    disks: Disks,
+    /// `Err`: why it could not be brought up, which every story then says.
+    node: Result<Node, String>,
+}
+
+type State = Option<Up>;
 
 static NODE_STATE: Mutex<State> = Mutex::new(None);
 
 /// Runs a story on it, and cleans up after it.
 pub(crate) fn with<T>(story: impl FnOnce(&Node) -> Result<T>) -> Result<T> {
+    on(TOGETHER, story)
+}
+
+/// The same where the runtime has a disk of its own; a cluster without one is taken down for it.
+pub(crate) fn with_disks_apart<T>(story: impl FnOnce(&Node) -> Result<T>) -> Result<T> {
+    on(APART, story)
+}
+
+fn on<T>(disks: Disks, story: impl FnOnce(&Node) -> Result<T>) -> Result<T> {
     let mut state = NODE_STATE.lock().unwrap_or_else(PoisonError::into_inner);
-    let up = state
-        .get_or_insert_with(|| Node::up(NAME, PODS_MIB, Some(DISK)).map_err(|e| format!("{e:#}")));
-    let node = match up {
+    if let Some(other) = state.take_if(|up| up.disks != disks) {
+        other.take_down()?;
+    }
+    let up = state.get_or_insert_with(|| Up {
+        disks,
+        node: Node::up(NAME, PODS_MIB, disks).map_err(|e| format!("{e:#}")),
+    });
+    let node = match &up.node {
         Ok(node) => node,
         Err(why) => bail!("the cluster does not come up: {why}"),
     };
@@ -56,15 +86,20 @@ pub(crate) fn with<T>(story: impl FnOnce(&Node) -> Result<T>) -> Result<T> {
 
 pub(crate) fn take_down() -> Result<()> {
     let mut state = NODE_STATE.lock().unwrap_or_else(PoisonError::into_inner);
-    match state.take() {
-        Some(Ok(node)) => node.cluster.down(),
-        Some(Err(_)) | None => Ok(()),
+    state.take().map_or(Ok(()), Up::take_down)
+}
+
+impl Up {
+    fn take_down(self) -> Result<()> {
+        // It lives in the cluster's network.
+        guest::take_down();
+        self.node.map_or(Ok(()), |node| node.cluster.down())
     }
 }
 
 impl Node {
     /// `pods_mib`: for all pods together.
-    pub(crate) fn up(name: &str, pods_mib: u64, disk: Option<Disk>) -> Result<Self> {
+    pub(crate) fn up(name: &str, pods_mib: u64, disks: Disks) -> Result<Self> {
         let workspace = Workspace::find()?;
         let folder = suite::programs()?;
         // What a run that was cut short has left behind.
@@ -83,7 +118,7 @@ impl Node {
             ),
         ]);
         let load = folder.join("eviction-load");
-        let cluster = Cluster::up(&workspace, name, &load, kubelet, disk)?;
+        let cluster = Cluster::up(&workspace, name, &load, kubelet, disks)?;
         let made = Self::settle(cluster.clone(), workspace, Programs::in_folder(&folder));
         if made.is_err() {
             cluster.down()?;
@@ -142,6 +177,18 @@ impl Node {
         self.start(arguments_as(NODE, &self.kubeconfig), line, state)
     }
 
+    /// The same, told something of the runtime.
+    pub(crate) fn evictor_told_of_the_runtime(
+        &self,
+        told: &[String],
+        line: &str,
+        state: &std::path::Path,
+    ) -> Result<Evictor> {
+        let mut arguments = arguments_as(NODE, &self.kubeconfig);
+        arguments.extend_from_slice(told);
+        self.start(arguments, line, state)
+    }
+
     /// As that of another node, whose pods would be in the same place.
     pub(crate) fn evictor_of(
         &self,
@@ -176,9 +223,11 @@ impl Node {
         &self,
         point: Point,
         line: &str,
+        deletes: bool,
         state: &std::path::Path,
     ) -> Result<Evictor> {
-        let arguments = all_arguments(self.seeing_disks(None)?, line, state);
+        let more = deletes.then_some("--after-eviction=delete");
+        let arguments = all_arguments(self.seeing_disks(more)?, line, state);
         let variable = (fault::VARIABLE, point.name());
         started(Evictor::start_with(&self.programs, &arguments, variable)?)
     }

@@ -8,8 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::capture;
 
+/// Which of the node's directories are on file systems of their own; `None`: the machine's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disks {
+    /// Of the kubelet, the logs, and the runtime unless that has one itself.
+    pub node: Option<Disk>,
+    pub runtime: Option<Disk>,
+}
+
 /// An ext4 in a sparse file.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
     pub bytes: u64,
     pub inodes: u64,

@@ -31,7 +31,7 @@ use crate::workspace::Workspace;
 use components::Component;
 use groups::Groups;
 
-pub use disk::Disk;
+pub use disk::{Disk, Disks};
 pub use files::{GUEST_NODE, NODE};
 pub use guest::{GuestNode, Software};
 pub use images::LOAD;
@@ -52,8 +52,7 @@ pub struct Cluster {
     pub network: Network,
     /// More keys of the kubelet's configuration.
     pub kubelet: BTreeMap<String, Value>,
-    /// `None`: it shares the machine's.
-    pub disk: Option<Disk>,
+    pub disks: Disks,
 }
 
 impl Cluster {
@@ -92,7 +91,7 @@ impl Cluster {
         name: &str,
         load: &Path,
         kubelet: BTreeMap<String, Value>,
-        disk: Option<Disk>,
+        disks: Disks,
     ) -> Result<Self> {
         check_name(name)?;
         setup::ensure(workspace, Scope::Build)?;
@@ -113,7 +112,7 @@ impl Cluster {
             folder,
             network,
             kubelet,
-            disk,
+            disks,
         };
         match cluster.start(workspace, &parts, load) {
             Ok(()) => Ok(cluster),
@@ -130,8 +129,13 @@ impl Cluster {
         self.groups()?.make()?;
         let node = self.folder.join("node");
         std::fs::create_dir(&node)?;
-        if let Some(disk) = self.disk {
+        if let Some(disk) = self.disks.node {
             disk.mount(&self.folder.join("disk.img"), &node)?;
+        }
+        if let Some(disk) = self.disks.runtime {
+            let place = self.runtime_root();
+            std::fs::create_dir(&place)?;
+            disk.mount(&self.folder.join("runtime.img"), &place)?;
         }
         files::write_all(self, parts)?;
         capture(

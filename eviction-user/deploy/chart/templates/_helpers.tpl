@@ -72,6 +72,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
+{{/* Where the runtime's socket is to be seen, if that is asked for and a disk is watched; else empty. */}}
+{{- define "eviction.runtimeDirectory" -}}
+{{- if and .Values.disk.runtimeEndpoint (include "eviction.disks" . | fromJsonArray) -}}
+{{- .Values.disk.runtimeEndpoint | trimPrefix "unix://" | dir -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Address and port of the HTTP server; an IPv6 address stands in brackets. */}}
 {{- define "eviction.listen" -}}
 {{- $address := .Values.metrics.address | default "$(HOST_IP)" -}}

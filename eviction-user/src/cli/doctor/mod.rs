@@ -4,6 +4,7 @@
 mod checks;
 mod kubelet;
 mod print;
+mod runtime;
 mod signals;
 mod without_ebpf;
 
@@ -11,10 +12,11 @@ use super::eviction_args::EvictionArgs;
 use super::fs_args::FsArgs;
 use super::kube_args::Platform;
 use super::kubelet_args::{Found, KubeletArgs};
+use super::runtime_args::RuntimeArgs;
 use super::source::BpfArgs;
 use super::{Exit, Failure};
 use crate::bpf::{Facts, Family};
-use crate::config::{Effective, EvictionFlags};
+use crate::config::{Effective, EvictionFlags, PodsLayout};
 use crate::telemetry::record::Output;
 use checks::Check;
 use clap::Args;
@@ -28,7 +30,7 @@ pub(super) struct DoctorArgs {
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
     /// With kubernetes: whether the kubelet's thresholds keep out of the way of ours, which --config and
-    /// --eviction-hard say.
+    /// --eviction-hard say, and where the container runtime keeps images and writable layers.
     #[arg(long, value_enum)]
     platform: Option<Platform>,
     /// As of `run`.
@@ -40,6 +42,8 @@ pub(super) struct DoctorArgs {
     kubelet: KubeletArgs,
     #[command(flatten)]
     paths: FsArgs,
+    #[command(flatten)]
+    runtime: RuntimeArgs,
     #[command(flatten)]
     bpf: BpfArgs,
 }
@@ -60,6 +64,10 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
     let mut findings = checks::examine(&args.bpf.options(), &args.paths);
     if let Some((ours, found)) = &beside {
         findings.checks.extend(kubelet::beside(ours, found));
+        let layout = PodsLayout::of(ours, &found.settings);
+        let runtime = args.runtime.runtime(&layout, None);
+        let checks = runtime::examine(&runtime, &layout, &args.paths);
+        findings.checks.extend(checks);
     }
     match args.output {
         Output::Text => print::text(&findings),
@@ -78,6 +86,7 @@ fn beside_the_kubelet(args: &DoctorArgs) -> Result<Option<(Effective, Found)>, F
         let given = [
             ("--config", args.config.is_some()),
             ("--kubelet-config", args.kubelet.is_given()),
+            ("--container-runtime-endpoint", args.runtime.is_given()),
             ("--eviction-*", flags != EvictionFlags::default()),
         ];
         return match given.into_iter().find(|(_, is_given)| *is_given) {

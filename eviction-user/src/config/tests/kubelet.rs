@@ -53,7 +53,7 @@ fn defaults_file_drop_ins_and_flags_each_win_over_what_comes_before() {
         ("/etc/k.d/30-ignored.yaml", "nonsense: ["),
     ]);
     let running = process.running(
-        "--config=/etc/k.yaml --config-dir=/etc/k.d --root-dir=/data --cgroup-root=/flag --eviction-hard=memory.available<400Mi,pid.available<5%",
+        "--config=/etc/k.yaml --config-dir=/etc/k.d --root-dir=/data --cgroup-root=/flag --image-service-endpoint=unix:///images.sock --eviction-hard=memory.available<400Mi,pid.available<5%",
     );
     let (settings, known) = KubeletSettings::of_running(&running);
     known.unwrap();
@@ -71,6 +71,11 @@ fn defaults_file_drop_ins_and_flags_each_win_over_what_comes_before() {
             "containerRuntimeEndpoint",
             "unix:///run/containerd/containerd.sock",
             "default",
+        ),
+        (
+            "imageServiceEndpoint",
+            "unix:///images.sock",
+            "the kubelet's --image-service-endpoint",
         ),
     ] {
         let expected = (value.to_owned(), source.to_owned());
@@ -123,7 +128,9 @@ fn a_named_file_is_read_here_and_its_kind_decides_whether_flags_are_laid_over_it
 
 #[test]
 fn a_place_is_by_our_file_else_by_the_kubelets_else_by_its_defaults() {
-    let kubelet = format!("{KUBELET}cgroupRoot: /kubelets\npodLogsDir: /kubelets-logs\n");
+    let kubelet = format!(
+        "{KUBELET}cgroupRoot: /kubelets\npodLogsDir: /kubelets-logs\ncontainerRuntimeEndpoint: unix:///run/k.sock\n"
+    );
     let ours = format!("{OWN}cgroupRoot: /ours\n");
     let process = Process::with(&[("/k", &kubelet), ("/ours", &ours)]);
     let none = EvictionFlags::default();
@@ -132,9 +139,15 @@ fn a_place_is_by_our_file_else_by_the_kubelets_else_by_its_defaults() {
     let layout = PodsLayout::of(&load(Some(process.path("/ours"))), &settings);
     assert_eq!(layout.cgroup_root.value, "/ours");
     assert_eq!(layout.pod_logs.value, Path::new("/kubelets-logs"));
+    assert_eq!(layout.runtime.value, "unix:///run/k.sock");
     let layout = PodsLayout::of(&load(None), &settings);
     assert_eq!(layout.cgroup_root.value, "/kubelets");
     let layout = PodsLayout::of(&load(None), &KubeletSettings::default());
     assert_eq!(layout.cgroup_root.value, "");
     assert!(layout.cgroup_root.origin.is_default() && layout.root_dir.is_none());
+    // Images may be served apart.
+    let apart = process.running("--image-service-endpoint=/run/i.sock");
+    let (settings, _) = KubeletSettings::of_running(&apart);
+    let layout = PodsLayout::of(&load(None), &settings);
+    assert_eq!(layout.runtime.value, "/run/i.sock");
 }

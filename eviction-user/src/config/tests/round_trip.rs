@@ -20,7 +20,8 @@ fn every_kind_of_file_says_the_same_after_an_import() {
         enforceNodeAllocatable: [none]\nlocalStorageCapacityIsolation: false\n\
         kernelMemcgNotification: true\nimageGCHighThresholdPercent: 75\nimageGCLowThresholdPercent: 70\n\
         imageMinimumGCAge: 1m\nimageMaximumGCAge: 24h\ncgroupRoot: \"\"\ncgroupDriver: systemd\n\
-        containerRuntimeEndpoint: \"unix:///run/crio/crio.sock\"\n";
+        containerRuntimeEndpoint: \"unix:///run/crio/crio.sock\"\n\
+        imageServiceEndpoint: \"unix:///run/images.sock\"\n";
     let quoted = full.replace("pid.available: 1e3", "pid.available: \"1e3\"");
     let mains = [
         KUBELET.to_owned(),

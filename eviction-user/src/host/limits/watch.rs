@@ -4,7 +4,7 @@ use super::super::file_systems::Devices;
 use super::super::inventory::WorkloadCgroups;
 use super::meter::{Answer, Meter};
 use super::part::{self, MeasuredPart};
-use crate::model::{FsLayout, ObservedPod, Timestamp};
+use crate::model::{FsLayout, LocalStorageLimit, ObservedPod, Timestamp};
 use crate::ports::{Consumer, Grown, Growth, LimitsLook};
 use crate::sys::clock;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +16,8 @@ const PACE: Duration = Duration::from_millis(50);
 const REST: u32 = 19;
 /// Who is new is found so soon.
 const DISCOVERY: Duration = Duration::from_secs(1);
-/// Everybody is measured again so often: with the kernel's counters, for what they do not tell of a pod (the runtime writes its logs);
-/// without them, because nothing else tells.
+/// Everybody is measured again so often: with the kernel's counters, for what they do not tell; without them, because nothing else
+/// tells.
 const SWEEP_WITH_COUNTERS: Duration = Duration::from_secs(10);
 const SWEEP_WITHOUT: Duration = Duration::from_secs(1);
 /// So much may be used up past a limit before it is noticed, rather than a look for every block near it.
@@ -33,18 +33,27 @@ pub struct LimitWatch {
     limited: BTreeSet<String>,
     found: BTreeMap<String, Found>,
     /// Who is being measured, with what the kernel had counted before; `None`: nobody.
-    measuring: Option<BTreeMap<String, Counters>>,
+    measuring: Option<BTreeMap<String, Then>>,
     asked: Option<Timestamp>,
     next_check: Timestamp,
     /// Who was found to break a limit, and was told.
     told: BTreeSet<String>,
 }
 
+/// What the kernel had counted at some time.
+#[derive(Debug, Clone, Default)]
+struct Then {
+    /// For the workload.
+    own: Counters,
+    /// For all who have no limits, on the node's disk: a pod's logs are written by its runtime.
+    strangers: i64,
+}
+
 #[derive(Debug)]
 struct Found {
     parts: Vec<MeasuredPart>,
     /// What the kernel had counted before.
-    then: Counters,
+    then: Then,
     /// When it was known.
     at: Timestamp,
 }
@@ -54,6 +63,12 @@ impl Found {
     fn left(&self, layout: FsLayout) -> i64 {
         let parts = self.parts.iter().map(|part| part.left(layout));
         parts.min().unwrap_or(i64::MAX)
+    }
+
+    /// Does what others write count, too?
+    fn has_logs(&self) -> bool {
+        let mut parts = self.parts.iter();
+        parts.any(|part| !matches!(part.limit, LocalStorageLimit::EmptyDir { .. }))
     }
 }
 
@@ -74,6 +89,16 @@ fn counters(growth: &Growth, devices: Devices, cgroups: &[u64]) -> Counters {
     places
         .filter_map(|place| Some((place, *growth.bytes.get(&place)?)))
         .collect()
+}
+
+/// What all others have been counted for on the node's disk.
+fn strangers(growth: &Growth, devices: Devices, limited: &WorkloadCgroups) -> i64 {
+    let own: BTreeSet<u64> = limited.values().flatten().copied().collect();
+    let others = growth
+        .bytes
+        .iter()
+        .filter(|(place, _)| devices.node == Some(place.device) && !own.contains(&place.cgroup));
+    others.map(|(_, grown)| grown.net).sum()
 }
 
 impl LimitWatch {
@@ -102,6 +127,7 @@ impl LimitWatch {
             let own = cgroups.get(workload).map_or(&[][..], Vec::as_slice);
             counters(growth, place.devices, own)
         };
+        let strangers = strangers(growth, place.devices, &cgroups);
         let mut left = None::<u64>;
         let (mut broken, mut suspects) = (BTreeSet::new(), BTreeSet::new());
         for (workload, found) in &self.found {
@@ -109,8 +135,10 @@ impl LimitWatch {
                 broken.insert(workload.clone());
                 continue;
             };
-            let grown = grown(&found.then, &counted(workload));
-            if grown > room {
+            let grown = grown(&found.then.own, &counted(workload));
+            let others = strangers.saturating_sub(found.then.strangers);
+            let others = u64::try_from(others).unwrap_or(0);
+            if grown > room || (found.has_logs() && grown.saturating_add(others) > room) {
                 suspects.insert(workload.clone());
             }
             let room = room.saturating_sub(grown).max(LEAST);
@@ -119,7 +147,11 @@ impl LimitWatch {
         let newly_broken = broken.iter().any(|workload| !self.told.contains(workload));
         self.told = broken;
         if self.measuring.is_none() {
-            self.ask(growth, counted, suspects);
+            let then = |workload: &String| Then {
+                own: counted(workload),
+                strangers,
+            };
+            self.ask(growth, then, suspects);
         }
         let took = clock::elapsed_since(began);
         let pace = PACE.max(took * REST);
@@ -168,7 +200,7 @@ impl LimitWatch {
     fn ask(
         &mut self,
         growth: &Growth,
-        counted: impl Fn(&String) -> Counters,
+        counted: impl Fn(&String) -> Then,
         suspects: BTreeSet<String>,
     ) {
         let is_counted = !growth.bytes.is_empty() && !growth.uncounted_bytes;
@@ -244,12 +276,15 @@ mod tests {
 
     /// A pod with a volume of at most 16 MiB in the directory.
     fn watch(dir: &Path) -> LimitWatch {
+        let volume = "data".into();
+        watch_of(LocalStorageLimit::EmptyDir { volume }, dir)
+    }
+
+    fn watch_of(limit: LocalStorageLimit, dir: &Path) -> LimitWatch {
         let limited = Limited {
             workload: "web".into(),
             parts: vec![LimitedPart {
-                limit: LocalStorageLimit::EmptyDir {
-                    volume: "data".into(),
-                },
+                limit,
                 most: 16 * MIB,
                 layers: Vec::new(),
                 files: vec![dir.to_owned()],
@@ -330,6 +365,37 @@ mod tests {
     }
 
     #[test]
+    fn what_others_write_may_be_logs_and_makes_it_measure_where_these_count() {
+        let by_the_runtime = |mib: u64| {
+            let mut growth = counted(0);
+            let written = counted(mib).bytes.into_iter().map(|(place, grown)| {
+                let cgroup = POD + 1;
+                (Consumer { cgroup, ..place }, grown)
+            });
+            growth.bytes.extend(written);
+            growth
+        };
+        let logs = LocalStorageLimit::Container { name: "c".into() };
+        let volume = LocalStorageLimit::EmptyDir {
+            volume: "data".into(),
+        };
+        for (limit, is_measured) in [(logs, true), (volume, false)] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut watch = watch_of(limit, dir.path());
+            measured(&mut watch, &by_the_runtime(100), 1);
+            check(&mut watch, &by_the_runtime(100 + 15));
+            assert!(watch.measuring.is_none(), "there was room for it");
+            write(dir.path(), 17);
+            check(&mut watch, &by_the_runtime(100 + 17));
+            assert_eq!(watch.measuring.is_some(), is_measured);
+            if is_measured {
+                let look = measured(&mut watch, &by_the_runtime(100 + 17), 1);
+                assert!(look.newly_broken);
+            }
+        }
+    }
+
+    #[test]
     fn the_policy_is_told_what_was_found() {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), 2);
@@ -356,7 +422,7 @@ mod tests {
         let mut known = |name: &str, at| {
             let found = Found {
                 parts: Vec::new(),
-                then: Counters::new(),
+                then: Then::default(),
                 at,
             };
             watch.found.insert(name.to_owned(), found);

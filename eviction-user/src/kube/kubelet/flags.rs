@@ -15,6 +15,7 @@ pub struct KubeletFlags {
     pub cgroup_root: Option<String>,
     pub cgroup_driver: Option<String>,
     pub runtime_endpoint: Option<String>,
+    pub image_endpoint: Option<String>,
     /// Separated by commas.
     pub enforce: Option<String>,
     pub hard: Option<String>,
@@ -84,6 +85,7 @@ impl KubeletFlags {
             "cgroup-root" => Some(&mut self.cgroup_root),
             "cgroup-driver" => Some(&mut self.cgroup_driver),
             "container-runtime-endpoint" => Some(&mut self.runtime_endpoint),
+            "image-service-endpoint" => Some(&mut self.image_endpoint),
             "eviction-pressure-transition-period" => Some(&mut self.transition_period),
             "eviction-max-pod-grace-period" => Some(&mut self.max_pod_grace),
             _ => None,

@@ -6,9 +6,10 @@ pub use flags::KubeletFlags;
 
 use super::PodCgroup;
 use super::identity::is_uid;
-use crate::sys::process_root::ProcessRoot;
+use crate::sys::process_root::{ProcessRoot, hold};
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -100,6 +101,14 @@ impl RunningKubelet {
         match ProcessRoot::of(&self.process) {
             Ok(root) => root.read(&path),
             Err(refused) => std::fs::read_to_string(&path).map_err(|_| refused),
+        }
+    }
+
+    /// A socket by the name that it has for the kubelet, or else for us; held open, not connected with.
+    pub fn hold(&self, path: &Path) -> io::Result<OwnedFd> {
+        match ProcessRoot::of(&self.process).and_then(|root| root.hold(path)) {
+            Ok(held) => Ok(held),
+            Err(refused) => hold(path).map_err(|_| refused),
         }
     }
 

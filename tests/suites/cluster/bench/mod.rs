@@ -10,6 +10,7 @@ use clap::{Parser, ValueEnum};
 use eviction_user::sys::cgroup::Hierarchy;
 use eviction_user::sys::node_memory::NodeMemoryReader;
 use serde::Serialize;
+use xtask::cluster::Disks;
 
 use crate::node::Node;
 use pairing::Paired;
@@ -68,7 +69,7 @@ pub(crate) fn asked() -> Option<Bench> {
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     enough_memory()?;
     let pods = LINE_MIB + BEFORE_MIB;
-    let node = Node::up(NAME, pods, None)?;
+    let node = Node::up(NAME, pods, Disks::default())?;
     if let Some(hogs) = bench.pairing {
         let paired = Paired::all(&node, hogs);
         node.cluster.down()?;
