@@ -140,7 +140,7 @@ fn decided(
     output: Output,
 ) -> Result<Exit, Failure> {
     let node = node.filter(|name| !name.is_empty());
-    let found = args.find(node)?;
+    let found = args.find(node, None)?;
     if found.from.is_empty() && found.doubts.is_empty() {
         return Err(Failure::usage(
             "no process `kubelet` is to be seen here: name the kubelet's file by --kubelet-config",

@@ -169,7 +169,10 @@ impl HostArgs {
         let ours = Effective::load(self.config.as_deref(), &flags.eviction);
         let ours = ours.map_err(|e| Failure::usage(&e))?;
         let node = self.kube.node();
-        let found = self.kube.kubelet.find(node)?;
+        let found = self
+            .kube
+            .kubelet
+            .find(node, self.kube.kubeconfig.as_deref())?;
         let layout = PodsLayout::of(&ours, &found.settings);
         found.tell(&layout);
         if let Some(kubelets) = &found.settings.effective {
@@ -195,7 +198,7 @@ impl HostArgs {
             config.warnings.retain(|warning| warning.kind != guessed);
         }
         let given = self.settings_that_flags_win_over();
-        let kubelet = KubeletWatch::of(&self.kube.kubelet, node, &ours, &found, given);
+        let kubelet = KubeletWatch::of(&self.kube, &ours, &found, given);
         let told = Told {
             layout,
             kubelet,

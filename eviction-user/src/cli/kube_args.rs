@@ -24,7 +24,7 @@ pub(super) struct KubeArgs {
     node_name: Option<String>,
     /// How to reach the API server, with --platform kubernetes. [default: the pod's service account]
     #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
+    pub(super) kubeconfig: Option<PathBuf>,
     /// Where the pods' logs lie, with --platform kubernetes and a disk threshold or --storage-limits: they count
     /// as the pods' use.
     /// [default: the kubelet's podLogsDir]

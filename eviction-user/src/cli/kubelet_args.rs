@@ -1,8 +1,8 @@
 //! What the node's kubelet has decided, found out for whoever asks.
 
 use super::Failure;
-use crate::config::{KubeletSettings, PodsLayout, Sourced};
-use crate::kube::{NoKubelet, RunningKubelet, pods_root};
+use crate::config::{KubeletSettings, PodsLayout, Sourced, server_of};
+use crate::kube::{ConfigzError, NoKubelet, RunningKubelet, configz, pods_root};
 use crate::sys::cgroup::Hierarchy;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,8 @@ pub(super) struct Found {
     pub(super) pid: Option<i32>,
     /// Which file or process told it; empty: none.
     pub(super) from: String,
+    /// The kubelet itself has told, not its files.
+    pub(super) is_live: bool,
     /// What could not be found out, and what would help.
     pub(super) doubts: Vec<String>,
 }
@@ -34,7 +36,12 @@ impl KubeletArgs {
     }
 
     /// A file that was named has to be right; what is found without a word only leads to doubts. `node`: whose kubelet it is.
-    pub(super) fn find(&self, node: Option<&str>) -> Result<Found, Failure> {
+    /// `kubeconfig`: as who it is asked itself, else as the pod's account.
+    pub(super) fn find(
+        &self,
+        node: Option<&str>,
+        kubeconfig: Option<&Path>,
+    ) -> Result<Found, Failure> {
         let running = RunningKubelet::find(node);
         let pid = running.as_ref().map(|running| running.pid);
         let process = |pid| format!("the command line of process {pid}");
@@ -51,6 +58,9 @@ impl KubeletArgs {
         }
         match running {
             Ok(running) => {
+                if found.take_live(&running, node, kubeconfig) {
+                    return Ok(found);
+                }
                 let (settings, known) = KubeletSettings::of_running(&running);
                 found.settings = settings;
                 found.from = process(running.pid);
@@ -74,6 +84,35 @@ impl KubeletArgs {
 }
 
 impl Found {
+    /// What the kubelet says itself, if it can be asked. (Whoever has no account does not ask, and misses nothing but changes of
+    /// the files since its start.)
+    fn take_live(
+        &mut self,
+        running: &RunningKubelet,
+        node: Option<&str>,
+        kubeconfig: Option<&Path>,
+    ) -> bool {
+        let Some(server) = server_of(running, node) else {
+            return false;
+        };
+        let told = match configz(&server, kubeconfig) {
+            Err(ConfigzError::NoAccount) => return false,
+            Err(error) => Err(error.to_string()),
+            Ok(answer) => KubeletSettings::of_configz(running, &answer).map_err(|e| e.to_string()),
+        };
+        match told {
+            Ok(settings) => {
+                self.settings = settings;
+                self.is_live = true;
+                self.from = format!("{server} and the command line of process {}", running.pid);
+            }
+            Err(why) => self.doubts.push(format!(
+                "the kubelet is not asked at {server} what it has in force, its files and command line count: {why}"
+            )),
+        }
+        self.is_live
+    }
+
     /// At the start of whoever goes by it.
     pub(super) fn tell(&self, layout: &PodsLayout) {
         for doubt in &self.doubts {

@@ -1,6 +1,7 @@
 //! The kubelet whose settings we go by, followed: it may be started again with others. What is only told then is told; where pods
 //! lie is taken once, so a change of that keeps `/readyz` from saying yes until we are started again.
 
+use super::kube_args::KubeArgs;
 use super::kubelet_args::{Found, KubeletArgs};
 use super::pairing;
 use crate::config::{Effective, PodsLayout, Row};
@@ -8,12 +9,15 @@ use crate::sys::pidfd::PidFd;
 use crate::telemetry::metrics::Check;
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
 /// Looked for so often when it has ended.
 const AGAIN: Duration = Duration::from_secs(1);
+/// It tells by itself so many tries after its start; then its files count.
+const TRIES: u32 = 20;
 /// Waited for so long at a time; it lives for months.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -24,6 +28,9 @@ type Places = BTreeMap<&'static str, String>;
 pub(super) struct KubeletWatch {
     args: KubeletArgs,
     node: Option<String>,
+    kubeconfig: Option<PathBuf>,
+    /// It has told itself, and is asked again.
+    is_live: bool,
     /// What we evict at.
     ours: Effective,
     /// That a flag names, whatever the kubelet says.
@@ -39,16 +46,17 @@ pub(super) struct KubeletWatch {
 impl KubeletWatch {
     /// `None`: no process of it is to be seen. `given`: settings that a flag wins over.
     pub(super) fn of(
-        args: &KubeletArgs,
-        node: Option<&str>,
+        args: &KubeArgs,
         ours: &Effective,
         found: &Found,
         given: Vec<&'static str>,
     ) -> Option<Self> {
         let places = places(ours, found, &given);
         Some(Self {
-            args: args.clone(),
-            node: node.map(str::to_owned),
+            args: args.kubelet.clone(),
+            node: args.node().map(str::to_owned),
+            kubeconfig: args.kubeconfig.clone(),
+            is_live: found.is_live,
             ours: ours.clone(),
             answer: state(ours, found, &places, &places),
             given,
@@ -85,13 +93,24 @@ impl KubeletWatch {
     }
 
     fn until_found(&mut self) -> Found {
+        let mut tries = 0;
         loop {
             sleep(AGAIN);
-            let found = self.args.find(self.node.as_deref()).ok();
-            if let Some((pid, found)) = found.and_then(|found| Some((found.pid?, found))) {
-                self.pid = pid;
-                return found;
+            let (node, kubeconfig) = (self.node.as_deref(), self.kubeconfig.as_deref());
+            let Ok(found) = self.args.find(node, kubeconfig) else {
+                continue;
+            };
+            let Some(pid) = found.pid else {
+                continue;
+            };
+            tries += 1;
+            // What it says itself is not word for word what its files say.
+            if self.is_live && !found.is_live && tries < TRIES {
+                continue;
             }
+            self.is_live = found.is_live;
+            self.pid = pid;
+            return found;
         }
     }
 

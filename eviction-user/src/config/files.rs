@@ -90,6 +90,13 @@ pub(super) fn of_kubelet(
     Ok(loaded)
 }
 
+/// What a running kubelet says is in force.
+pub(super) fn of_configz(text: &str, warnings: &mut Vec<Warning>) -> Result<Loaded, ConfigError> {
+    parsed(Path::new("/configz"), text, warnings, |_, _| {
+        Origin::Configz
+    })
+}
+
 fn one(
     file: &Path,
     warnings: &mut Vec<Warning>,

@@ -59,6 +59,21 @@ impl KubeletSettings {
         (settings, known)
     }
 
+    /// By the running kubelet's own word: an answer of its `/configz`.
+    pub fn of_configz(running: &RunningKubelet, answer: &str) -> Result<Self, ConfigError> {
+        let mut warnings = Vec::new();
+        let Loaded { format, layer } = files::of_configz(answer, &mut warnings)?;
+        if format != Format::Configz {
+            let fault = DocumentFault::NotTheKubelets(format.name());
+            let origin = Origin::Configz;
+            return Err(ConfigError::Document { origin, fault });
+        }
+        Ok(Self {
+            effective: Some(Effective::of(Some(format), layer, warnings)?),
+            root_dir: Some(root_dir(&running.flags)),
+        })
+    }
+
     /// All that is known, each with where it comes from.
     pub fn rows(&self) -> Vec<Row> {
         let root = self.root_dir.iter().map(|root| Row {

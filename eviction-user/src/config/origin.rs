@@ -21,6 +21,8 @@ pub enum Origin {
     },
     /// With its dashes, as in `--eviction-hard`.
     Flag(&'static str),
+    /// The running kubelet's own word.
+    Configz,
     /// On the command line of the running kubelet.
     KubeletFlag(&'static str),
 }
@@ -43,6 +45,7 @@ impl fmt::Display for Origin {
             Self::File { path, line } | Self::DropIn { path, line } => {
                 write!(f, "{}:{line}", path.display())
             }
+            Self::Configz => f.write_str("the kubelet's /configz"),
             Self::Flag(name) => f.write_str(name),
             Self::KubeletFlag(name) => write!(f, "the kubelet's {name}"),
         }

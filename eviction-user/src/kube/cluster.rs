@@ -190,7 +190,13 @@ impl NodeEvents {
 }
 
 async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ClusterError> {
-    let config = match kubeconfig {
+    let config = config(kubeconfig).await?;
+    Client::try_from(config).map_err(|error| ClusterError::Client(Box::new(error)))
+}
+
+/// Where the API server is, and who we are.
+pub(super) async fn config(kubeconfig: Option<&Path>) -> Result<kube::Config, ClusterError> {
+    match kubeconfig {
         Some(path) => {
             let wrong = |error| ClusterError::Kubeconfig {
                 path: path.to_owned(),
@@ -199,9 +205,8 @@ async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ClusterError> {
             let file = Kubeconfig::read_from(path).map_err(wrong)?;
             let options = KubeConfigOptions::default();
             let config = kube::Config::from_custom_kubeconfig(file, &options).await;
-            config.map_err(wrong)?
+            config.map_err(wrong)
         }
-        None => kube::Config::incluster().map_err(ClusterError::ServiceAccount)?,
-    };
-    Client::try_from(config).map_err(|error| ClusterError::Client(Box::new(error)))
+        None => kube::Config::incluster().map_err(ClusterError::ServiceAccount),
+    }
 }

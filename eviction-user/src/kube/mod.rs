@@ -1,6 +1,7 @@
 //! Kubernetes: which pod a cgroup is, what the API says of it, and what it is told of an eviction.
 
 mod cluster;
+mod configz;
 mod convert;
 mod disk;
 mod follow;
@@ -20,6 +21,7 @@ mod root;
 mod unmapped;
 
 pub use cluster::{AfterEviction, Cluster, ClusterConfig, ClusterError, NodeEvents, NotListed};
+pub use configz::{ConfigzError, KubeletServer, configz};
 pub use disk::PodPlaces;
 pub use groups::PodGroups;
 pub use identity::PodCgroup;

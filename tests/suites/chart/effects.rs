@@ -19,7 +19,6 @@ pub(crate) fn cases() -> Vec<Case> {
             "the runtime's socket is mounted where it is named and a disk is watched",
             socket,
         ),
-        Case::new("the right to delete pods comes with its use", deletes),
         Case::new("names follow the release unless they are given", names),
         Case::new("additions reach the program as a file", additions),
     ]
@@ -351,27 +350,6 @@ fn socket() -> Result<()> {
             !arguments.contains("--container-runtime"),
             "{values}: {arguments}"
         );
-    }
-    Ok(())
-}
-
-fn deletes() -> Result<()> {
-    let chart = chart()?;
-    for (values, verbs) in [
-        (json!({}), json!(["get", "list", "watch"])),
-        (
-            json!({"afterEviction": "delete"}),
-            json!(["get", "list", "watch", "delete"]),
-        ),
-    ] {
-        let objects = render(&chart, &values)?;
-        let pods = &objects.get("ClusterRole")?["rules"][0];
-        ensure!(
-            pods["resources"] == json!(["pods"]) && pods["verbs"] == verbs,
-            "{values}: {pods}"
-        );
-        let tells = objects.arguments()?.contains(&"--after-eviction=delete");
-        ensure!(tells == (values != json!({})), "{values}");
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ mod effects;
 mod kustomize;
 mod refused;
 mod rendered;
+mod rights;
 mod values;
 
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
     cases.extend(values::cases());
     cases.extend(refused::cases());
     cases.extend(effects::cases());
+    cases.extend(rights::cases());
     cases.extend(kustomize::cases());
     cases.extend(arguments::cases());
     suite::main(cases)

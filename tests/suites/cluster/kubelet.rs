@@ -32,6 +32,10 @@ pub(crate) fn cases() -> Vec<Case> {
             || node::with(pairing),
         ),
         Case::new(
+            "with the right to get it the kubelet's own word counts, else its files",
+            || node::with(own_word),
+        ),
+        Case::new(
             "a kubelet that is started again with other settings is noticed",
             || node::with(started_again),
         ),
@@ -211,6 +215,72 @@ fn pairing(node: &Node) -> Result<()> {
     Ok(())
 }
 
+/// The file is another one by now, which the kubelet has not read.
+fn own_word(node: &Node) -> Result<()> {
+    // As on every real node: tokens and rights are checked by the API server.
+    let strict = [
+        (
+            "authentication",
+            json!({"anonymous": {"enabled": false}, "webhook": {"enabled": true}}),
+        ),
+        ("authorization", json!({"mode": "Webhook"})),
+    ];
+    node.cluster.reconfigure_kubelet(&node.parts, &strict)?;
+    let account = ["serviceaccount", "onlooker", "--namespace=default"];
+    let view = ["clusterrolebinding", "evtest-onlooker"];
+    let told = told_to(node, &account, &view);
+    for object in [&account[..], &view] {
+        node.kubectl(&[&["delete", "--ignore-not-found"], object].concat())?;
+    }
+    node.cluster.reconfigure_kubelet(&node.parts, &[])?;
+    told
+}
+
+fn told_to(node: &Node, account: &[&str], view: &[&str]) -> Result<()> {
+    node.kubectl(&[&["create"], account].concat())?;
+    let may_view = ["--clusterrole=view", "--serviceaccount=default:onlooker"];
+    node.kubectl(&[&["create"], view, &may_view].concat())?;
+    let token = ["create", "token", "onlooker", "--namespace=default"];
+    let token = node.kubectl(&token)?;
+    let onlooker = node.cluster.write_kubeconfig("onlooker", token.trim())?;
+    let explained = |kubeconfig: &std::path::Path| {
+        let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
+        let node_name = format!("--node-name={NODE}");
+        let line = "--eviction-hard=memory.available<120Mi";
+        let arguments = [
+            "explain",
+            "--platform=kubernetes",
+            &node_name,
+            &kubeconfig,
+            line,
+        ];
+        eviction(node, &arguments).map(|(_, told)| told)
+    };
+    let address = node.cluster.network.address;
+    let by =
+        format!("the kubelet, by https://{address}:10250/configz and the command line of process ");
+    node.until("the kubelet says what it has in force", 30, |_| {
+        let told = explained(&node.kubeconfig)?;
+        Ok(told.contains(&by).then_some(()))
+    })?;
+    let file = node.cluster.folder.join("kubelet.yaml");
+    let mut config: Value = serde_json::from_slice(&std::fs::read(&file)?)?;
+    config["evictionHard"]["memory.available"] = json!("111Mi");
+    std::fs::write(&file, serde_json::to_string_pretty(&config)?)?;
+    let told = explained(&node.kubeconfig)?;
+    let line = "memory.available: the kubelet's line 50Mi (the kubelet's /configz), ours 120Mi";
+    ensure!(told.contains(line), "without {line}: {told}");
+    let told = explained(&onlooker)?;
+    for said in [
+        &format!("at https://{address}:10250/configz what it has in force"),
+        "the right to get nodes/configz is missing",
+        &format!("the kubelet's line 111Mi ({}:", file.display()),
+    ] {
+        ensure!(told.contains(said), "without {said}: {told}");
+    }
+    Ok(())
+}
+
 /// Its lines are told, and a place that is another one is no reason to be quiet.
 fn started_again(node: &Node) -> Result<()> {
     let state = tempfile::tempdir()?;
@@ -224,7 +294,7 @@ fn started_again(node: &Node) -> Result<()> {
             Ok((told.status == status && told.body.contains(said)).then_some(()))
         })
     };
-    until("the kubelet's file is named", 200, "/kubelet.yaml")?;
+    until("the kubelet's own word is named", 200, ":10250/configz")?;
     let changed = told_of_changes(node, &until);
     // As it was, for whoever comes next.
     node.cluster.reconfigure_kubelet(&node.parts, &[])?;

@@ -95,6 +95,7 @@ impl Component {
                 format!("--hostname-override={NODE}"),
                 format!("--node-ip={}", cluster.network.address),
                 format!("--root-dir={}", cluster.kubelet_root().display()),
+                format!("--cert-dir={folder}/pki/kubelet"),
                 "-v=2".to_owned(),
             ],
         )

@@ -97,7 +97,7 @@ fn beside_the_kubelet(args: &DoctorArgs) -> Result<Option<(Effective, Found)>, F
         };
     }
     let ours = Effective::load(args.config.as_deref(), &flags).map_err(|e| Failure::usage(&e))?;
-    let found = args.kubelet.find(None)?;
+    let found = args.kubelet.find(None, None)?;
     Ok(Some((ours, found)))
 }
 

@@ -16,6 +16,14 @@ pub struct KubeletFlags {
     pub cgroup_driver: Option<String>,
     pub runtime_endpoint: Option<String>,
     pub image_endpoint: Option<String>,
+    /// Of what it serves itself.
+    pub address: Option<String>,
+    pub port: Option<String>,
+    /// One, or one of each family.
+    pub node_ip: Option<String>,
+    pub tls_cert_file: Option<PathBuf>,
+    /// For certificates that it makes or is given by the cluster.
+    pub cert_dir: Option<PathBuf>,
     /// Separated by commas.
     pub enforce: Option<String>,
     pub hard: Option<String>,
@@ -64,6 +72,8 @@ impl KubeletFlags {
             "config" => Some(&mut self.config),
             "config-dir" => Some(&mut self.config_dir),
             "root-dir" => Some(&mut self.root_dir),
+            "tls-cert-file" => Some(&mut self.tls_cert_file),
+            "cert-dir" => Some(&mut self.cert_dir),
             _ => None,
         }
     }
@@ -82,6 +92,9 @@ impl KubeletFlags {
     fn text(&mut self, name: &str) -> Option<&mut Option<String>> {
         match name {
             "hostname-override" => Some(&mut self.hostname_override),
+            "address" => Some(&mut self.address),
+            "port" => Some(&mut self.port),
+            "node-ip" => Some(&mut self.node_ip),
             "cgroup-root" => Some(&mut self.cgroup_root),
             "cgroup-driver" => Some(&mut self.cgroup_driver),
             "container-runtime-endpoint" => Some(&mut self.runtime_endpoint),
