@@ -75,6 +75,9 @@ pub(crate) enum BenchCommand {
         /// Runs of each
         #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
         runs: u32,
+        /// On cgroup v2 instead, in an emulated guest: a slower hog, and no notifier, which the kubelet does not have there
+        #[arg(long)]
+        guest: bool,
         /// For people, or one JSON object as the last line
         #[arg(long, value_enum, default_value = "text")]
         output: Output,

@@ -36,11 +36,22 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Mutants { filter } => return mutants::run(&workspace, &filter),
         Command::Demo { output } => return demo::run(&workspace, output.name()),
         Command::Soak(args) => return soak::run(&workspace, &args.into()),
-        Command::Bench(BenchCommand::Cluster { runs, output }) => {
-            return bench::cluster(&workspace, &format!("--runs={runs}"), output.name());
+        Command::Bench(BenchCommand::Cluster {
+            runs,
+            guest,
+            output,
+        }) => {
+            let runs = format!("--runs={runs}");
+            let what = if guest {
+                vec![runs, "--guest".to_owned()]
+            } else {
+                vec![runs]
+            };
+            return bench::cluster(&workspace, &what, guest, output.name());
         }
         Command::Bench(BenchCommand::Pairing { hogs, output }) => {
-            return bench::cluster(&workspace, &format!("--pairing={hogs}"), output.name());
+            let what = [format!("--pairing={hogs}")];
+            return bench::cluster(&workspace, &what, false, output.name());
         }
         Command::Cluster(command) => return node::run(&workspace, command),
         Command::Vm(args) => return guest::run(&workspace, args),

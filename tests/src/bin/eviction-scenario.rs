@@ -2,13 +2,15 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
+use eviction_tests::load::Progress;
 use eviction_tests::oracle::{DiskOracle, Fs};
 use eviction_tests::scenario::demo::{Demo, inode_faults, is_timer, memory_faults, right_victim};
 use eviction_tests::scenario::soundness::{self, ChargeRuns, Line, Settings, charge_runs};
 use eviction_tests::scenario::{
-    Events, InodeStory, MemoryStory, OomStory, Programs, cache, interrupt, pids,
+    Events, InodeStory, MemoryStory, OomStory, Programs, cache, crossing, interrupt, pids,
 };
 use eviction_user::bpf::{Facts, FactsOptions, Rung};
+use eviction_user::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -60,6 +62,21 @@ enum Story {
     DiskOracle {
         #[command(flatten)]
         args: OracleArgs,
+    },
+    /// Watch a hog of somebody else's: what it takes past a line, until somebody else ends it.
+    Crossing {
+        /// The page that it shares.
+        #[arg(long)]
+        progress: PathBuf,
+        /// All that it wants, in bytes.
+        #[arg(long)]
+        total: u64,
+        /// A cgroup that it is in.
+        #[arg(long)]
+        group: PathBuf,
+        /// Working set of that cgroup, in bytes.
+        #[arg(long)]
+        line: u64,
     },
     /// Cross a line at random, again and again: a look has to begin before 4 MiB more are used.
     Soundness {
@@ -275,6 +292,18 @@ fn main() -> Result<ExitCode> {
             );
             faults.extend(wrong_source(&outcome.source, how.expect_source.as_deref()));
             (serde_json::to_value(&outcome)?, faults)
+        }
+        Story::Crossing {
+            progress,
+            total,
+            group,
+            line,
+        } => {
+            let version = Hierarchy::detect()?.version;
+            let group = GroupMemoryReader::open(&CgroupDir::open(&group)?, version)?;
+            let progress = Progress::open(&progress)?;
+            let stopped = crossing::watch(progress.page(), total, &group, line)?;
+            (serde_json::to_value(stopped)?, Vec::new())
         }
         Story::Soundness { what, crossings } => soundness(&programs, &what, crossings)?,
         Story::ChargeRuns {

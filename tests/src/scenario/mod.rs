@@ -2,6 +2,7 @@
 //! `eviction` binary, and an oracle that reads the kernel's own files.
 
 pub mod cache;
+pub mod crossing;
 pub mod demo;
 mod disk;
 mod evictor;

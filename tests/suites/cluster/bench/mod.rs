@@ -1,6 +1,7 @@
 //! `cargo xtask bench cluster`: one hog on one node, past one line, evicted by the kubelet as it polls, by the kubelet with its
 //! memcg notifier, and by the chart's pod beside it; in turns, so that what drifts hits all alike.
 
+mod in_guest;
 mod pairing;
 mod round;
 mod told;
@@ -33,6 +34,9 @@ pub(crate) struct Bench {
     /// Instead: so many hogs one after the other, beside a kubelet that evicts, too.
     #[arg(long, value_name = "HOGS", conflicts_with = "runs")]
     pairing: Option<u32>,
+    /// In a guest instead: on cgroup v2.
+    #[arg(long, conflicts_with = "pairing")]
+    guest: bool,
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
 }
@@ -67,6 +71,9 @@ pub(crate) fn asked() -> Option<Bench> {
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<()> {
+    if bench.guest {
+        return run_in_guest(bench);
+    }
     enough_memory()?;
     let pods = LINE_MIB + BEFORE_MIB;
     let node = Node::up(NAME, pods, Disks::default())?;
@@ -79,22 +86,42 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         }
         return Ok(());
     }
-    let runs = in_turns(&node, bench);
+    let runs = in_turns(&Mode::ALL, bench, |mode, name| {
+        Round::run(&node, mode, name)
+    });
     node.cluster.down()?;
-    let runs = runs?;
-    match bench.output {
-        Output::Text => told::table(&runs),
-        Output::Json => println!("{}", serde_json::json!({"runs": runs})),
-    }
+    bench.tell(&runs?, RATE_MIB);
     Ok(())
 }
 
-fn in_turns(node: &Node, bench: &Bench) -> Result<Vec<Round>> {
+fn run_in_guest(bench: &Bench) -> Result<()> {
+    let node = Node::up(NAME, 1024, None)?;
+    let runs = in_guest::Bed::make(&node)
+        .and_then(|bed| in_turns(&in_guest::MODES, bench, |mode, _| bed.round(&node, mode)));
+    node.cluster.down()?;
+    bench.tell(&runs?, in_guest::RATE_MIB);
+    Ok(())
+}
+
+impl Bench {
+    fn tell(&self, runs: &[Round], rate_mib: u64) {
+        match self.output {
+            Output::Text => told::table(runs, rate_mib),
+            Output::Json => println!("{}", serde_json::json!({"runs": runs})),
+        }
+    }
+}
+
+fn in_turns(
+    modes: &[Mode],
+    bench: &Bench,
+    round: impl Fn(Mode, &str) -> Result<Round>,
+) -> Result<Vec<Round>> {
     let mut runs = Vec::new();
     for number in 0..bench.runs {
-        for mode in Mode::ALL {
+        for &mode in modes {
             let name = format!("{mode:?}-{number}").to_lowercase();
-            let round = Round::run(node, mode, &name)?;
+            let round = round(mode, &name)?;
             eprintln!("  {}", told::line(&round));
             runs.push(round);
         }
