@@ -95,7 +95,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
 }
 
 fn run_in_guest(bench: &Bench) -> Result<()> {
-    let node = Node::up(NAME, 1024, None)?;
+    let node = Node::up(NAME, 1024, Disks::default())?;
     let runs = in_guest::Bed::make(&node)
         .and_then(|bed| in_turns(&in_guest::MODES, bench, |mode, _| bed.round(&node, mode)));
     node.cluster.down()?;
