@@ -125,3 +125,13 @@ pub(crate) fn logs(node: &Node, name: &str) -> String {
     let logs = node.kubectl(&["logs", "--namespace", NAMESPACE, &set]);
     logs.unwrap_or_else(|error| format!("{error:#}"))
 }
+
+/// Whom it has chosen, by what it has printed.
+pub(crate) fn decisions(told: &str) -> Result<Vec<Value>> {
+    let records = told
+        .lines()
+        .filter(|line| line.contains(r#""record":"decision""#));
+    Ok(records
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?)
+}

@@ -6,10 +6,9 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use eviction_tests::suite::{Case, Outcome};
 use nix::sys::statvfs::statvfs;
-use serde_json::Value;
 
 use crate::api::{check_on_record, text};
-use crate::chart::{self, Release, logs, until_ready};
+use crate::chart::{self, Release, decisions, logs, until_ready};
 use crate::node::{self, Node};
 use crate::pods::Wish;
 
@@ -231,12 +230,7 @@ fn goes_for_its_layer(node: &Node, filling: &Filling, others: &[Wish], left: u64
         let told = logs(node, Release::NAME);
         Ok(told.contains(r#""record":"gone""#).then_some(told))
     })?;
-    let decisions = told
-        .lines()
-        .filter(|line| line.contains(r#""record":"decision""#));
-    let decisions: Vec<Value> = decisions
-        .map(serde_json::from_str)
-        .collect::<Result<_, _>>()?;
+    let decisions = decisions(&told)?;
     let victims: Vec<&str> = decisions
         .iter()
         .map(|decision| text(decision, "/victim"))

@@ -12,7 +12,7 @@ use xtask::setup::Kernel;
 use xtask::workspace::Workspace;
 
 use crate::api::{check_on_record, record, text};
-use crate::chart::{Release, logs, until_ready};
+use crate::chart::{Release, decisions, logs, until_ready};
 use crate::memory::{check_events, of_all_kinds};
 use crate::node::{self, LINE, Node};
 use crate::pods::Wish;
@@ -114,14 +114,7 @@ fn on_fentry(node: &Node, pressure: &str) -> Result<String> {
 
 /// The only one whom the chart's pod has chosen.
 fn only_decision(node: &Node) -> Result<Value> {
-    let told = logs(node, Release::NAME);
-    let decisions = told
-        .lines()
-        .filter(|line| line.contains(r#""record":"decision""#));
-    let decisions: Vec<Value> = decisions
-        .map(serde_json::from_str)
-        .collect::<Result<_, _>>()?;
-    match &decisions[..] {
+    match &decisions(&logs(node, Release::NAME))?[..] {
         [decision] => Ok(decision.clone()),
         all => bail!("{} decisions: {all:?}", all.len()),
     }

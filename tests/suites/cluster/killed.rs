@@ -70,6 +70,18 @@ fn may_be_started_again(point: Point) -> bool {
     )
 }
 
+/// By itself, at its fault point.
+fn until_killed(evictor: &mut Evictor) -> Result<()> {
+    let (status, said) = evictor
+        .ended(Duration::from_secs(60))
+        .with_context(|| format!("it did not die; it printed {:?}", evictor.seen))?;
+    ensure!(
+        status.signal() == Some(Signal::SIGKILL as i32),
+        "it died by {status}; stderr: {said}"
+    );
+    Ok(())
+}
+
 /// One after the other, each pod under its point's name.
 fn at_each_step(node: &Node, restart: &'static str) -> Result<Outcome> {
     let sibling = Wish {
@@ -116,13 +128,7 @@ fn at_one_step(node: &Node, restart: &'static str, point: Point) -> Result<u64> 
         ..Wish::stopping_hog(point.name(), 500)
     };
     node.apply(&hog.pod())?;
-    let (status, said) = evictor
-        .ended(Duration::from_secs(60))
-        .with_context(|| format!("it did not die; it printed {:?}", evictor.seen))?;
-    ensure!(
-        status.signal() == Some(Signal::SIGKILL as i32),
-        "it died by {status}; stderr: {said}"
-    );
+    until_killed(&mut evictor)?;
     let pod = node.pod("default", point.name())?;
     let uid = text(&pod, "/metadata/uid").to_owned();
     let begun = begun(state.path())?;
@@ -187,13 +193,7 @@ fn at_deletion(node: &Node, point: Point) -> Result<()> {
     };
     node.apply(&hog.pod())?;
     let uid = text(&node.pod("default", point.name())?, "/metadata/uid").to_owned();
-    let (status, said) = evictor
-        .ended(Duration::from_secs(60))
-        .with_context(|| format!("it did not die; it printed {:?}", evictor.seen))?;
-    ensure!(
-        status.signal() == Some(Signal::SIGKILL as i32),
-        "it died by {status}; stderr: {said}"
-    );
+    until_killed(&mut evictor)?;
     let begun = begun(state.path())?;
     ensure!(begun.len() == 1 && begun[0]["uid"] == *uid, "{begun:?}");
     let is_there = |node: &Node| -> Result<bool> {

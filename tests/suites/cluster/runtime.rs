@@ -13,7 +13,7 @@ use serde_json::Value;
 use xtask::cluster::NODE;
 
 use crate::api::text;
-use crate::chart::{self, Release, logs, until_ready};
+use crate::chart::{self, Release, decisions, logs, until_ready};
 use crate::node::{self, Node};
 use crate::pods::Wish;
 
@@ -203,12 +203,7 @@ fn evicts(node: &Node, others: &[Wish]) -> Result<()> {
         let told = logs(node, Release::NAME);
         Ok(told.contains(r#""record":"gone""#).then_some(told))
     })?;
-    let decisions = told
-        .lines()
-        .filter(|line| line.contains(r#""record":"decision""#));
-    let decisions: Vec<Value> = decisions
-        .map(serde_json::from_str)
-        .collect::<Result<_, _>>()?;
+    let decisions = decisions(&told)?;
     let [decision] = &decisions[..] else {
         anyhow::bail!("{decisions:?}");
     };
