@@ -91,23 +91,30 @@ fn crossing(group: &GroupMemoryReader, line: u64, page: &ProgressPage) -> Result
 /// Readings with room left to the line.
 #[derive(Default)]
 struct Seen {
-    /// The last of those before the hog last took something.
-    earlier: Option<Crossing>,
     /// The last one.
     latest: Option<Crossing>,
+    /// The last one at which the line was not crossed for certain, whatever is charged beside what the hog asks for.
+    certain: Option<Crossing>,
+    /// The same, before the hog last took something.
+    earlier: Option<Crossing>,
 }
 
 impl Seen {
     fn add(&mut self, now: Crossing) {
         if self.latest.is_some_and(|latest| latest.done < now.done) {
-            self.earlier = self.latest;
+            self.earlier = self.certain;
         }
         self.latest = Some(now);
+        if now.left > NOT_ITS_OWN {
+            self.certain = Some(now);
+        }
     }
 
-    /// Its memory was free again before the counter was read once more: what it took last has crossed the line.
+    /// Its memory was free again before the counter was read once more: what it took last has crossed the line. Where in between
+    /// nobody has seen, so it counts as crossed from the last reading on that is certain: a time and an overshoot too long, by what
+    /// [`NOT_ITS_OWN`] takes to fill, rather than too short.
     fn before_the_end(&self, done: u64) -> Result<Crossing> {
-        let mut last = [self.latest, self.earlier].into_iter().flatten();
+        let mut last = [self.certain, self.earlier].into_iter().flatten();
         let last = last.find(|reading| reading.done < done);
         let last = last.context("the hog took nothing while it was watched")?;
         let taken = done - last.done;
@@ -149,6 +156,18 @@ mod tests {
         let crossing = seen.before_the_end(4 * MIB).unwrap();
         assert_eq!((crossing.at_ns, crossing.done), (1, 9));
         assert_eq!(seen.latest.unwrap().at_ns, 3);
+    }
+
+    #[test]
+    fn readings_too_near_to_the_line_make_no_evictor_look_quicker_than_it_is() {
+        let seen = seen(&[
+            (8, 3 * MIB),
+            (MIB, 2 * MIB),
+            (2 * MIB, MIB),
+            (3 * MIB, 90 * MIB),
+        ]);
+        let crossing = seen.before_the_end(3 * MIB).unwrap();
+        assert_eq!((crossing.at_ns, crossing.done), (0, 8));
     }
 
     #[test]
