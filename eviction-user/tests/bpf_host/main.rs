@@ -1,6 +1,7 @@
 //! The programs in a real kernel: each rung is attached alone, a load runs in a cgroup of its own, and exactly one event must
 //! come per arming, with the right cgroup. Also runs in guests: built statically, it needs nothing but itself.
 
+mod bytes;
 mod hooks;
 mod inodes;
 mod load;
@@ -88,6 +89,16 @@ fn main() -> ExitCode {
         facts.clone(),
         inodes::each_cgroup_has_its_own_whoever_takes_turns,
     ));
+    for rung in [
+        Rung::FentryExt4Bytes,
+        Rung::KprobeExt4Bytes,
+        Rung::TraceExt4Bytes,
+    ] {
+        let name = format!("bytes::{rung}");
+        trials.push(trial(&name, facts.clone(), move |facts| {
+            bytes::kept_while_the_line_is_far_and_spent_when_it_is_near(facts, rung)
+        }));
+    }
     for rung in [Rung::FentryInode, Rung::KprobeInode, Rung::TraceExt4] {
         let name = format!("inodes::{rung}");
         trials.push(trial(&name, facts.clone(), move |facts| {
