@@ -125,8 +125,7 @@ fn memory_hog(node: &Node, guest: &GuestNode) -> Result<Outcome> {
     for wish in &others {
         node.apply(&emulated(wish))?;
     }
-    let release = Release::install_in_guest(node, LINE)?;
-    let told = (|| {
+    with_the_charts_pod(node, LINE, || {
         for wish in &others {
             node.until_running(wish.namespace, wish.name)?;
         }
@@ -143,8 +142,16 @@ fn memory_hog(node: &Node, guest: &GuestNode) -> Result<Outcome> {
             node.lives_on(wish.namespace, wish.name)?;
         }
         Ok(Outcome::Noted(woken(&rung, &decision)))
-    })();
-    let told = told.with_context(|| format!("it says: {}", logs(node, Release::NAME)));
+    })
+}
+
+fn with_the_charts_pod(
+    node: &Node,
+    line: &str,
+    story: impl FnOnce() -> Result<Outcome>,
+) -> Result<Outcome> {
+    let release = Release::install_in_guest(node, line)?;
+    let told = story().with_context(|| format!("it says: {}", logs(node, Release::NAME)));
     release.uninstall(node)?;
     told
 }
@@ -195,8 +202,7 @@ fn inode_hog(node: &Node, guest: &GuestNode) -> Result<Outcome> {
     let left = inodes_left(guest)?;
     ensure!(left > 2 * FILES, "only {left} inodes are left");
     let line = format!("nodefs.inodesFree<{}", left - FILES);
-    let release = Release::install_in_guest(node, &line)?;
-    let told = (|| {
+    with_the_charts_pod(node, &line, || {
         let rung = on_fentry(node, "inodes")?;
         let hog = Wish {
             load: ["inodes", "/data/new", &(4 * FILES).to_string(), "500"]
@@ -222,10 +228,7 @@ fn inode_hog(node: &Node, guest: &GuestNode) -> Result<Outcome> {
             node.lives_on(wish.namespace, wish.name)?;
         }
         Ok(Outcome::Noted(woken(&rung, &decision)))
-    })();
-    let told = told.with_context(|| format!("it says: {}", logs(node, Release::NAME)));
-    release.uninstall(node)?;
-    told
+    })
 }
 
 fn woken(rung: &str, decision: &Value) -> String {
