@@ -20,8 +20,13 @@ pub(super) struct RuntimeArgs {
     /// The container runtime's socket, as in unix:///run/containerd/containerd.sock: the runtime says where
     /// images and writable layers lie. [default: the kubelet's imageServiceEndpoint, else its
     /// containerRuntimeEndpoint]
-    #[arg(long, value_name = "ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
     container_runtime_endpoint: Option<String>,
+}
+
+/// What is no address at all is wrong input; a socket that is silent or not there yet is waited for.
+fn endpoint(given: &str) -> Result<String, CriError> {
+    cri::socket_of(given).map(|_| given.to_owned())
 }
 
 impl RuntimeArgs {
@@ -112,4 +117,23 @@ fn there(path: &Path) -> Result<FileSystem, String> {
             path.display()
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_address_of_a_socket_is_wrong_input() {
+        let socket = "unix:///run/containerd/containerd.sock";
+        assert_eq!(endpoint(socket).unwrap(), socket);
+        assert_eq!(endpoint("/run/crio.sock").unwrap(), "/run/crio.sock");
+        for wrong in ["tcp://1.2.3.4:5", "containerd.sock", ""] {
+            let error = endpoint(wrong).unwrap_err().to_string();
+            assert!(
+                error.contains("is not the address of a unix socket"),
+                "{error}"
+            );
+        }
+    }
 }
