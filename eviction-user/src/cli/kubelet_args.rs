@@ -26,6 +26,8 @@ pub(super) struct Found {
     pub(super) from: String,
     /// The kubelet itself has told, not its files.
     pub(super) is_live: bool,
+    /// It can be asked itself, and has not answered: it may yet, once it serves or we have the right.
+    pub(super) may_answer: bool,
     /// What could not be found out, and what would help.
     pub(super) doubts: Vec<String>,
 }
@@ -106,9 +108,12 @@ impl Found {
                 self.is_live = true;
                 self.from = format!("{server} and the command line of process {}", running.pid);
             }
-            Err(why) => self.doubts.push(format!(
-                "the kubelet is not asked at {server} what it has in force, its files and command line count: {why}"
-            )),
+            Err(why) => {
+                self.may_answer = true;
+                self.doubts.push(format!(
+                    "the kubelet is not asked at {server} what it has in force, its files and command line count: {why}"
+                ));
+            }
         }
         self.is_live
     }

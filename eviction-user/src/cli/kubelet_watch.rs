@@ -31,6 +31,8 @@ pub(super) struct KubeletWatch {
     kubeconfig: Option<PathBuf>,
     /// It has told itself, and is asked again.
     is_live: bool,
+    /// Its files count only as long as it does not tell itself.
+    may_answer: bool,
     /// What we evict at.
     ours: Effective,
     /// That a flag names, whatever the kubelet says.
@@ -57,6 +59,7 @@ impl KubeletWatch {
             node: args.node().map(str::to_owned),
             kubeconfig: args.kubeconfig.clone(),
             is_live: found.is_live,
+            may_answer: found.may_answer,
             ours: ours.clone(),
             answer: state(ours, found, &places, &places),
             given,
@@ -80,7 +83,11 @@ impl KubeletWatch {
 
     fn follow(mut self, said: &Mutex<Result<String, String>>) {
         loop {
-            until_ended(self.pid);
+            if let Some(found) = self.until_ended() {
+                let now = self.hear(&found);
+                *said.lock().unwrap_or_else(PoisonError::into_inner) = now;
+                continue;
+            }
             let ended = format!(
                 "kubelet: process {} has ended, another is not to be seen\n",
                 self.pid
@@ -88,16 +95,36 @@ impl KubeletWatch {
             *said.lock().unwrap_or_else(PoisonError::into_inner) = Ok(ended);
             let found = self.until_found();
             let now = self.take(&found);
+            self.is_live = found.is_live;
+            self.may_answer = found.may_answer;
             *said.lock().unwrap_or_else(PoisonError::into_inner) = now;
         }
+    }
+
+    /// `None`: it has ended; else what it tells itself at last (at our start it may not have served yet).
+    fn until_ended(&self) -> Option<Found> {
+        let process = PidFd::open(self.pid).ok()?;
+        let mut pause = if self.may_answer { AGAIN } else { LONG };
+        while process.ends_within(pause) == Ok(false) {
+            let told = self.may_answer.then(|| self.find()).flatten();
+            if let Some(found) = told.filter(|told| told.is_live && told.pid == Some(self.pid)) {
+                return Some(found);
+            }
+            pause = (pause * 2).min(LONG);
+        }
+        None
+    }
+
+    fn find(&self) -> Option<Found> {
+        let (node, kubeconfig) = (self.node.as_deref(), self.kubeconfig.as_deref());
+        self.args.find(node, kubeconfig).ok()
     }
 
     fn until_found(&mut self) -> Found {
         let mut tries = 0;
         loop {
             sleep(AGAIN);
-            let (node, kubeconfig) = (self.node.as_deref(), self.kubeconfig.as_deref());
-            let Ok(found) = self.args.find(node, kubeconfig) else {
+            let Some(found) = self.find() else {
                 continue;
             };
             let Some(pid) = found.pid else {
@@ -108,10 +135,18 @@ impl KubeletWatch {
             if self.is_live && !found.is_live && tries < TRIES {
                 continue;
             }
-            self.is_live = found.is_live;
             self.pid = pid;
             return found;
         }
+    }
+
+    /// The same process, by its own word now.
+    fn hear(&mut self, found: &Found) -> Result<String, String> {
+        tracing::info!("the kubelet is asked itself from here on: {}", found.from);
+        self.is_live = true;
+        self.may_answer = false;
+        self.settings = found.settings.rows();
+        self.told(found)
     }
 
     /// Tells what is another, and returns what `/readyz` is to say.
@@ -126,8 +161,19 @@ impl KubeletWatch {
             ));
         }
         let now = found.settings.rows();
-        let changes = changes(&self.settings, &now);
-        if changes.is_empty() {
+        // What it says itself and what stands in its files are not word for word the same.
+        let are_alike = self.is_live == found.is_live;
+        let changes = if are_alike {
+            changes(&self.settings, &now)
+        } else {
+            Vec::new()
+        };
+        if !are_alike {
+            tracing::info!(
+                "the kubelet was started again (process {pid}), by {}",
+                found.from
+            );
+        } else if changes.is_empty() {
             tracing::info!("the kubelet was started again (process {pid}), with the same settings");
         } else {
             tracing::warn!(
@@ -139,6 +185,10 @@ impl KubeletWatch {
             }
         }
         self.settings = now;
+        self.told(found)
+    }
+
+    fn told(&self, found: &Found) -> Result<String, String> {
         let answer = state(
             &self.ours,
             found,
@@ -150,13 +200,6 @@ impl KubeletWatch {
         }
         answer
     }
-}
-
-fn until_ended(pid: i32) {
-    let Ok(process) = PidFd::open(pid) else {
-        return;
-    };
-    while process.ends_within(LONG) == Ok(false) {}
 }
 
 fn places(ours: &Effective, found: &Found, given: &[&str]) -> Places {

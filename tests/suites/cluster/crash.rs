@@ -8,10 +8,9 @@ use eviction_tests::http::get;
 use eviction_tests::load::now_ns;
 use eviction_tests::scenario::{Record, wait_until};
 use eviction_tests::suite::Case;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 use crate::api::record;
+use crate::halted::Halted;
 use crate::node::{self, Node};
 use crate::pods::Wish;
 
@@ -35,27 +34,9 @@ pub(crate) fn cases() -> Vec<Case> {
 /// Bytes; half of the way to the line.
 const HALF: u64 = 512 << 20;
 
-/// Halts the API server as long as it lives.
-struct Halted(Pid);
-
-impl Halted {
-    fn api_server(node: &Node) -> Result<Self> {
-        let pid = Pid::from_raw(node.cluster.process("kube-apiserver")?);
-        kill(pid, Signal::SIGSTOP)?;
-        Ok(Self(pid))
-    }
-}
-
-impl Drop for Halted {
-    fn drop(&mut self) {
-        // It was there a moment ago, and nobody else ends it.
-        let _ = kill(self.0, Signal::SIGCONT);
-    }
-}
-
 fn not_ready(node: &Node) -> Result<()> {
     let state = tempfile::tempdir()?;
-    let halted = Halted::api_server(node)?;
+    let halted = Halted::program(node, "kube-apiserver")?;
     let mut evictor = node.evictor(state.path())?;
     let started = evictor.wait_for("started", Duration::from_secs(1))?;
     let address = started
@@ -84,7 +65,7 @@ fn without_api(node: &Node, is_killed: bool) -> Result<()> {
         .as_str()
         .context("no uid")?
         .to_owned();
-    let halted = Halted::api_server(node)?;
+    let halted = Halted::program(node, "kube-apiserver")?;
     let decision = evictor.wait_for("decision", Duration::from_secs(60))?;
     evictor.wait_for("kill", Duration::from_secs(5))?;
     let begun = state.path().join(format!("records/{uid}.json"));

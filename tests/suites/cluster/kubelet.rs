@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use xtask::cluster::NODE;
 
 use crate::api::{record, text};
+use crate::halted::Halted;
 use crate::node::{self, LINE, Node};
 use crate::pods::Wish;
 
@@ -285,6 +286,8 @@ fn told_to(node: &Node, account: &[&str], view: &[&str]) -> Result<()> {
 fn started_again(node: &Node) -> Result<()> {
     let state = tempfile::tempdir()?;
     let line = format!("{LINE},memory.available<250Mi");
+    // As when a node starts: its kubelet is there, and does not serve yet.
+    let halted = Halted::program(node, "kubelet")?;
     let mut evictor = node.evictor_that_finds_out(&line, state.path())?;
     let started = evictor.wait_for("started", Duration::from_secs(1))?;
     let address = started.text("metrics").parse().context("no address")?;
@@ -294,6 +297,12 @@ fn started_again(node: &Node) -> Result<()> {
             Ok((told.status == status && told.body.contains(said)).then_some(()))
         })
     };
+    until(
+        "its files count",
+        200,
+        "kubelet.yaml and the command line of process ",
+    )?;
+    drop(halted);
     until("the kubelet's own word is named", 200, ":10250/configz")?;
     let changed = told_of_changes(node, &until);
     // As it was, for whoever comes next.

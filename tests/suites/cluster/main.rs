@@ -8,6 +8,7 @@ mod crowd;
 mod daemon_set;
 mod disk;
 mod guest;
+mod halted;
 mod killed;
 mod kubelet;
 mod limits;
