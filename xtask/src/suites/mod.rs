@@ -7,6 +7,7 @@ mod tally;
 mod unit;
 
 use std::process::ExitCode;
+use std::thread;
 
 use anyhow::Result;
 
@@ -24,45 +25,49 @@ pub struct Suite {
     pub name: &'static str,
     pub about: &'static str,
     run: Run,
+    /// It waits more than it works, and so does not mind the next one at the same time.
+    is_idle: bool,
+}
+
+impl Suite {
+    const fn new(name: &'static str, about: &'static str, run: Run) -> Self {
+        Self {
+            name,
+            about,
+            run,
+            is_idle: false,
+        }
+    }
 }
 
 /// In the order they run: what fails soonest first.
 pub const SUITES: [Suite; 7] = [
+    Suite::new("check", "formatting, lints, layers, sizes", checks),
+    Suite::new(
+        "unit",
+        "unit, property and integration tests of every package",
+        unit::run,
+    ),
+    Suite::new(
+        "vectors",
+        "the policy against what the real kubelet's code decided",
+        cases::vectors,
+    ),
+    Suite::new("host", "the built program on this machine", cases::host),
+    Suite::new(
+        "chart",
+        "the Helm chart, rendered by the real helm",
+        cases::chart,
+    ),
     Suite {
-        name: "check",
-        about: "formatting, lints, layers, sizes",
-        run: checks,
+        is_idle: true,
+        ..Suite::new(
+            "cluster",
+            "the built program beside a real kubelet",
+            cases::cluster,
+        )
     },
-    Suite {
-        name: "unit",
-        about: "unit, property and integration tests of every package",
-        run: unit::run,
-    },
-    Suite {
-        name: "vectors",
-        about: "the policy against what the real kubelet's code decided",
-        run: cases::vectors,
-    },
-    Suite {
-        name: "host",
-        about: "the built program on this machine",
-        run: cases::host,
-    },
-    Suite {
-        name: "chart",
-        about: "the Helm chart, rendered by the real helm",
-        run: cases::chart,
-    },
-    Suite {
-        name: "cluster",
-        about: "the built program beside a real kubelet",
-        run: cases::cluster,
-    },
-    Suite {
-        name: "vm",
-        about: "the built program in four guest kernels",
-        run: cases::vm,
-    },
+    Suite::new("vm", "the built program in four guest kernels", cases::vm),
 ];
 
 /// Runs the suites named, or all of them; `filter` goes on to their tests.
@@ -72,11 +77,17 @@ pub fn run(workspace: &Workspace, named: &[String], filter: &[String]) -> Result
     let allowed = Allowed::read(&workspace.root().join("tests/allowed-skips.toml"))?;
     let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
     let mut total = Tally::default();
-    for suite in SUITES
-        .iter()
-        .filter(|suite| named.is_empty() || named.iter().any(|name| name == suite.name))
-    {
-        total.add(run_one(workspace, suite, filter, in_ci.then_some(&allowed)));
+    let chosen = |suite: &&Suite| named.is_empty() || named.iter().any(|name| name == suite.name);
+    let mut suites = SUITES.iter().filter(chosen);
+    let run = |suite: &Suite| run_one(workspace, suite, filter, in_ci.then_some(&allowed));
+    while let Some(suite) = suites.next() {
+        let beside = suite.is_idle.then(|| suites.next()).flatten();
+        match beside {
+            Some(beside) => both(suite, beside, &run)
+                .into_iter()
+                .for_each(|tally| total.add(tally)),
+            None => total.add(run(suite)),
+        }
     }
     console::say(&format!("\nall suites in {}", show(clock.elapsed())));
     console::say(&total.to_string());
@@ -84,6 +95,25 @@ pub fn run(workspace: &Workspace, named: &[String], filter: &[String]) -> Result
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    })
+}
+
+/// At the same time, each line with the suite's name before it.
+fn both(one: &Suite, other: &Suite, run: &(impl Fn(&Suite) -> Tally + Sync)) -> [Tally; 2] {
+    thread::scope(|scope| {
+        let running = [one, other].map(|suite| {
+            scope.spawn(move || {
+                console::label(suite.name);
+                run(suite)
+            })
+        });
+        running.map(|suite| {
+            let ended = suite.join();
+            ended.unwrap_or_else(|_| Tally {
+                failed: 1,
+                ..Tally::default()
+            })
+        })
     })
 }
 
@@ -158,6 +188,24 @@ mod tests {
         assert_eq!(
             complaints("host", &Tally::default(), None),
             ["not one test ran"]
+        );
+    }
+
+    #[test]
+    fn two_suites_at_the_same_time_both_count() {
+        let meeting = std::sync::Barrier::new(2);
+        let tallies = both(&SUITES[0], &SUITES[1], &|suite: &Suite| {
+            // Each waits until the other one is there.
+            meeting.wait();
+            assert_ne!(suite.name, SUITES[1].name, "this one panics");
+            Tally {
+                passed: 3,
+                ..Tally::default()
+            }
+        });
+        assert_eq!(
+            tallies.map(|tally| (tally.passed, tally.failed)),
+            [(3, 0), (0, 1)]
         );
     }
 
