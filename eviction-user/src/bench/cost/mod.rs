@@ -110,6 +110,8 @@ pub fn run(settings: &Settings, hierarchy: &Hierarchy, stop: &Stop) -> Result<Co
 struct Bench<'a> {
     settings: &'a Settings,
     worker: Helper,
+    /// Of the worker.
+    cgroups: Vec<PathBuf>,
     scratch: Scratch,
     folder: Folder,
 }
@@ -121,9 +123,16 @@ impl<'a> Bench<'a> {
         Ok(Self {
             settings,
             worker: Helper::start(&cgroups)?,
+            cgroups,
             folder: Folder::make(&settings.directory)?,
             scratch,
         })
+    }
+
+    /// Another process in its place.
+    fn start_worker(&mut self) -> Result<(), BenchError> {
+        self.worker = Helper::start(&self.cgroups)?;
+        Ok(())
     }
 
     /// An `eviction run` with its lines armed, far from each of them.
