@@ -125,7 +125,7 @@ fn at_one_step(node: &Node, restart: &'static str, point: Point) -> Result<u64> 
     let hog = Wish {
         restart,
         volume: Some("/data"),
-        ..Wish::stopping_hog(point.name(), 500)
+        ..Wish::stopping_hog(point.name(), 1500)
     };
     node.apply(&hog.pod())?;
     until_killed(&mut evictor)?;
@@ -189,7 +189,7 @@ fn at_deletion(node: &Node, point: Point) -> Result<()> {
     let mut evictor = node.evictor_until(point, &line, true, state.path())?;
     let hog = Wish {
         volume: Some("/data"),
-        ..Wish::stopping_hog(point.name(), 500)
+        ..Wish::stopping_hog(point.name(), 1500)
     };
     node.apply(&hog.pod())?;
     let uid = text(&node.pod("default", point.name())?, "/metadata/uid").to_owned();

@@ -179,7 +179,7 @@ fn many_hogs(node: &Node) -> Result<Outcome> {
 fn with_volume(name: &'static str) -> Wish {
     Wish {
         volume: Some("/data"),
-        ..Wish::hog(name, 500)
+        ..Wish::hog(name, 1000)
     }
 }
 
