@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use eviction_tests::suite::Case;
+use eviction_tests::suite::{Case, Outcome};
 use eviction_user::sys::node_tasks::NodeTasksReader;
+use serde_json::json;
 
 use crate::api::check_on_record;
 use crate::node::{self, Node};
@@ -21,6 +22,10 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "a pod that forks without end goes for its processes",
             || node::with(forks),
+        ),
+        Case::new(
+            "a pod that stalls at its own limit is nobody's pressure (cases 22, 23)",
+            || node::with(stalls_by_itself),
         ),
     ]
 }
@@ -105,4 +110,37 @@ fn forks(node: &Node) -> Result<()> {
         "{message}"
     );
     node.lives_on("default", "sibling")
+}
+
+/// Page cache by far above its limit, which the kernel takes back from it again and again.
+fn stalls_by_itself(node: &Node) -> Result<Outcome> {
+    const WRITTEN: u64 = 384 << 20;
+    let state = tempfile::tempdir()?;
+    let mut evictor = node.evictor(state.path())?;
+    let writer = Wish {
+        load: ["write", "/data/file", &WRITTEN.to_string(), "0"]
+            .map(str::to_owned)
+            .into(),
+        volume: Some("/data"),
+        ..Wish::holding("writer", 0)
+    };
+    let mut pod = writer.pod();
+    pod["spec"]["containers"][0]["resources"] = json!({"limits": {"memory": "48Mi"}});
+    node.apply(&pod)?;
+    let pod = node.until_running("default", "writer")?;
+    let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
+    let volume = format!("pods/{uid}/volumes/kubernetes.io~empty-dir/data/file");
+    let file = node.cluster.kubelet_root().join(volume);
+    node.until("all is written", 120, |_| {
+        Ok((file.metadata()?.len() == WRITTEN).then_some(()))
+    })?;
+    let counter = format!("burstable/pod{uid}/memory.failcnt");
+    let at_limit = std::fs::read_to_string(node.cluster.pods_group()?.join(counter))?;
+    let at_limit: u64 = at_limit.trim().parse()?;
+    ensure!(at_limit > 100, "it came to its limit only {at_limit} times");
+    evictor.drain();
+    let decisions = evictor.of_kind("decision").count();
+    ensure!(decisions == 0, "{decisions} decisions");
+    node.lives_on("default", "writer")?;
+    Ok(Outcome::Noted(format!("at its limit {at_limit} times")))
 }
