@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 const CHART: &str = "eviction-user/deploy/chart";
 const BASE: &str = "eviction-user/deploy/kustomize/base";
 /// The templates that say something without any value given; each becomes a file of its name.
-const FILES: [&str; 2] = ["rbac.yaml", "daemonset.yaml"];
+const FILES: [&str; 3] = ["rbac.yaml", "node-restriction.yaml", "daemonset.yaml"];
 const HEAD: &str = "# Rendered from eviction-user/deploy/chart by `cargo xtask manifests`: change that, not this.\n";
 
 /// The chart, and the helm that reads it.

@@ -52,6 +52,7 @@ fn wrong_values() -> Result<()> {
             "/disk/runtimeEndpoint'",
         ),
         (json!({"storageLimits": "yes"}), "/storageLimits'"),
+        (json!({"nodeRestriction": "yes"}), "/nodeRestriction'"),
         (json!({"afterEviction": "remove"}), "/afterEviction'"),
         (
             json!({"additions": {"protectedNamespace": []}}),

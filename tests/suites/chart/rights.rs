@@ -10,6 +10,10 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("the right to delete pods comes with its use", deletes),
         Case::new("of nodes it reads no more than it needs", nodes),
+        Case::new(
+            "its account is held to its node unless told otherwise",
+            node,
+        ),
     ]
 }
 
@@ -51,6 +55,46 @@ fn deletes() -> Result<()> {
         );
         let tells = objects.arguments()?.contains(&"--after-eviction=delete");
         ensure!(tells == (values != json!({})), "{values}");
+    }
+    Ok(())
+}
+
+/// Of what the API server makes of it suite `cluster` tells.
+fn node() -> Result<()> {
+    let chart = chart()?;
+    for (values, account) in [
+        (json!({}), "kube-system:eviction"),
+        (
+            json!({"serviceAccount": {"name": "own"}}),
+            "kube-system:own",
+        ),
+        (
+            json!({"serviceAccount": {"create": false, "name": "there"}}),
+            "kube-system:there",
+        ),
+        (json!({"fullnameOverride": "other"}), "kube-system:other"),
+    ] {
+        let objects = render(&chart, &values)?;
+        let policy = objects.get("ValidatingAdmissionPolicy")?;
+        let spec = &policy["spec"];
+        let expected = format!("request.userInfo.username == 'system:serviceaccount:{account}'");
+        ensure!(
+            spec["matchConditions"][0]["expression"] == expected && spec["failurePolicy"] == "Fail",
+            "{values}: {spec}"
+        );
+        let binding = objects.get("ValidatingAdmissionPolicyBinding")?;
+        ensure!(
+            binding["spec"]["policyName"] == policy["metadata"]["name"]
+                && binding["spec"]["validationActions"] == json!(["Deny"]),
+            "{binding}"
+        );
+    }
+    let objects = render(&chart, &json!({"nodeRestriction": false}))?;
+    for kind in [
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    ] {
+        ensure!(objects.find(kind).is_none(), "there is a {kind}");
     }
     Ok(())
 }

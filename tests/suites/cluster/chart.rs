@@ -65,7 +65,8 @@ impl Release {
     pub(crate) fn uninstall(self, node: &Node) -> Result<()> {
         helm(node, &["uninstall", Self::NAME, "--wait"])?;
         let selector = format!("app.kubernetes.io/instance={}", Self::NAME);
-        let kinds = "daemonsets,serviceaccounts,clusterroles,clusterrolebindings";
+        let kinds = "daemonsets,serviceaccounts,clusterroles,clusterrolebindings,\
+             validatingadmissionpolicies,validatingadmissionpolicybindings";
         let left = node.get(&[kinds, "--all-namespaces", "--selector", &selector])?;
         ensure!(left["items"] == json!([]), "uninstalled, but left: {left}");
         Ok(())

@@ -1,5 +1,6 @@
 //! Suite `cluster`: the built program on a real Kubernetes node of this machine, under the rights that its manifest asks for.
 
+mod account;
 mod api;
 mod bench;
 mod chart;
@@ -11,6 +12,7 @@ mod guest;
 mod halted;
 mod killed;
 mod kubelet;
+mod least_rights;
 mod limits;
 mod mapping;
 mod memory;
@@ -18,6 +20,7 @@ mod node;
 mod others;
 mod pods;
 mod rights;
+mod rights_matrix;
 mod runtime;
 mod simulated;
 mod wrong_input;
@@ -48,6 +51,8 @@ fn main() -> ExitCode {
     cases.extend(simulated::cases());
     cases.extend(kubelet::cases());
     cases.extend(rights::cases());
+    cases.extend(least_rights::cases());
+    cases.extend(rights_matrix::cases());
     cases.extend(daemon_set::cases());
     // The last ones: no other story's pods are to find a second node, and the very last need another node altogether.
     cases.extend(guest::cases());

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use xtask::cluster::{Cluster, Disk, Disks, NODE, Parts};
 use xtask::workspace::Workspace;
 
-use crate::guest;
+use crate::{account, guest};
 
 const NAME: &str = "evtest";
 /// For all pods together, so that a hog needs a second to fill it.
@@ -34,7 +34,6 @@ const APART: Disks = Disks {
 };
 /// Our line, far above the kubelet's own of 50 MiB.
 pub(crate) const LINE: &str = "allocatableMemory.available<400Mi";
-const RBAC: &str = include_str!("../../../eviction-user/deploy/kustomize/base/rbac.yaml");
 
 pub(crate) struct Node {
     pub(crate) workspace: Workspace,
@@ -126,16 +125,11 @@ impl Node {
         made
     }
 
-    /// The service account, as its manifest says.
+    /// The service account, as its manifests say.
     fn settle(cluster: Cluster, workspace: Workspace, programs: Programs) -> Result<Self> {
         let parts = Parts::build(&workspace)?;
-        let manifest = cluster.folder.join("rbac.yaml");
-        std::fs::write(&manifest, RBAC)?;
-        let path = manifest.to_str().context("not UTF-8")?;
-        cluster.kubectl(&parts, &["apply", "-f", path])?;
-        let token = ["create", "token", "eviction", "--namespace", "kube-system"];
-        let token = cluster.kubectl(&parts, &token)?;
-        let kubeconfig = cluster.write_kubeconfig("eviction", token.trim())?;
+        account::make(&cluster, &parts)?;
+        let kubeconfig = account::kubeconfig_of_node(&cluster, &parts, NODE)?;
         let node = Self {
             workspace,
             cluster,
