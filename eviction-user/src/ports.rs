@@ -12,9 +12,11 @@ use std::time::Duration;
 mod growth;
 mod moved;
 mod record_id;
+mod removal;
 pub use growth::{Consumer, Grown, Growth};
 pub use moved::{Coverage, FsPlace, Moved, MovedSignal};
 pub use record_id::record_id;
+pub use removal::{Begun, KillError, KillReport, Refusal, Removal};
 
 /// How far a line is away, as one look found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,30 +229,6 @@ pub struct LimitsLook {
     pub again: Duration,
 }
 
-/// What a kill has done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KillReport {
-    /// When the last signal of the first round had been sent.
-    pub done: Timestamp,
-    pub method: &'static str,
-    pub processes: usize,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum KillError {
-    #[error("workload {0} is gone already")]
-    Gone(Uid),
-    #[error(transparent)]
-    Failed(#[from] Box<dyn std::error::Error + Send + Sync>),
-}
-
-/// How far the removal of a victim is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Removal {
-    Running,
-    Gone,
-}
-
 /// How a node-level reclaim went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReclaimReport {
@@ -278,14 +256,15 @@ impl ReclaimEnd {
 
 /// Carries out evictions.
 pub trait Executor {
-    /// Kills at once; returns when the signals are sent, not when the victim is gone. `id`: of all its records.
-    fn evict(&mut self, id: u64, eviction: &Eviction) -> Result<KillReport, KillError>;
-
-    /// Asks all processes of the victim to end, which may take as long as they like.
-    fn ask_to_leave(&mut self, id: u64, eviction: &Eviction) -> Result<KillReport, KillError>;
+    /// Kills at once where nobody has to be asked; returns when the signals are sent, not when the victim is gone. A victim that has
+    /// time to leave is told to. `id`: of all its records.
+    fn evict(&mut self, id: u64, eviction: &Eviction) -> Result<Begun, KillError>;
 
     /// Takes over a victim of an earlier process; `false`: it is gone.
     fn take_over(&mut self, uid: &Uid, name: &str, killed: bool) -> bool;
+
+    /// May a victim be killed although whoever was asked has not answered yet? If not, the answer is urgent from now on.
+    fn may_go_unanswered(&mut self, uid: &Uid) -> bool;
 
     /// Kills a victim that was asked to leave and has not.
     fn end_grace(&mut self, uid: &Uid) -> Result<KillReport, KillError>;
@@ -395,12 +374,24 @@ pub enum Entry {
         /// Until it is killed; `None`: it has been.
         grace: Option<Duration>,
     },
-    /// The victim of a soft threshold has so long to leave by itself.
+    /// The victim has so long to leave by itself; zero: it is killed when whoever is asked grants that.
     Asked {
         id: u64,
         uid: Uid,
         report: KillReport,
         grace: Duration,
+    },
+    /// The victim may stay: whoever was asked does not grant its end.
+    Refused {
+        id: u64,
+        uid: Uid,
+        refusal: Refusal,
+    },
+    /// Whoever was asked does not answer, so the victim is killed without.
+    Bypassed {
+        id: u64,
+        uid: Uid,
+        reason: String,
     },
     Kill {
         id: u64,

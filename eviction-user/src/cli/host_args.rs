@@ -15,7 +15,7 @@ use crate::host::{
     Children, FileSystems, GuardsAsked, LimitWatch, NodeInventory, Scan, ScanTarget, Targets,
     Watched, Workloads,
 };
-use crate::kube::{Cluster, ClusterConfig, ClusterError, PodPlaces};
+use crate::kube::{Cluster, ClusterConfig, ClusterError, HardPolicy, PodPlaces};
 use crate::model::{FsLayout, Operator, Signal, Threshold};
 use crate::policy::{EngineConfig, containerfs};
 use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy};
@@ -98,11 +98,15 @@ struct Told {
 impl HostArgs {
     /// Checks the settings, tells the warnings, and opens what is named.
     pub(super) fn open(&self) -> Result<Host, Failure> {
-        let cluster = self.kube.check(self.platform)?;
+        let mut cluster = self.kube.check(self.platform)?;
         let hierarchy = Hierarchy::detect().map_err(|e| Failure::runtime(&e))?;
         let (mut config, told) = self.config(&hierarchy)?;
         for warning in &config.warnings {
             tracing::warn!("{warning}");
+        }
+        if let Some(cluster) = &mut cluster {
+            let is_soft = config.thresholds.iter().any(|t| !t.is_hard());
+            cluster.asks = is_soft || cluster.hard != HardPolicy::Kill;
         }
         guards::check(&config.additions, &hierarchy)?;
         let root = open_root(&mut config, &hierarchy, self.platform)?;

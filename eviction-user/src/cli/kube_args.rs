@@ -4,7 +4,7 @@ use super::Failure;
 use super::kubelet_args::{self, KubeletArgs};
 use super::runtime_args::RuntimeArgs;
 use crate::config::PodsLayout;
-use crate::kube::{AfterEviction, ClusterConfig, PodPlaces};
+use crate::kube::{AfterEviction, ClusterConfig, HardPolicy, PodPlaces};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 
@@ -38,6 +38,10 @@ pub(super) struct KubeArgs {
     /// layers of its containers as long as it is there. [default: keep]
     #[arg(long, value_enum, value_name = "WHAT")]
     after_eviction: Option<After>,
+    /// How hard thresholds evict pods (and --storage-limits does), with --platform kubernetes. Soft ones ask the Eviction API, always.
+    /// [default: kill]
+    #[arg(long, value_enum, value_name = "HOW")]
+    hard_policy: Option<Hard>,
     /// The container runtime's directory, with --platform kubernetes and a disk threshold or --storage-limits:
     /// imagefs is its file system where the runtime does not answer.
     #[arg(long, value_name = "DIR")]
@@ -54,6 +58,19 @@ enum After {
     Keep,
     /// It is deleted once its containers have ended: for disks that writable layers fill.
     Delete,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Hard {
+    /// Killed at once, whatever a PodDisruptionBudget says, as the kubelet does.
+    Kill,
+    /// By the Eviction API with a second of grace. Whom a budget protects stays, and the next one is asked for; as long as the API server
+    /// does not answer nobody goes.
+    Api,
+    /// Killed as soon as the Eviction API has granted it. Whom a budget protects stays, and the next one is asked for; without an
+    /// answer within 2 s it is killed all the same, which is told and counted.
+    #[value(name = "kill+api")]
+    KillApi,
 }
 
 const KUBELET: &str = "/var/lib/kubelet";
@@ -132,6 +149,7 @@ impl KubeArgs {
             ("--pod-logs", self.pod_logs.is_some()),
             ("--storage-limits", self.storage_limits),
             ("--after-eviction", self.after_eviction.is_some()),
+            ("--hard-policy", self.hard_policy.is_some()),
             ("--runtime-root", self.runtime_root.is_some()),
             ("--kubelet-config", self.kubelet.is_given()),
             ("--container-runtime-endpoint", self.runtime.is_given()),
@@ -162,6 +180,12 @@ impl KubeArgs {
                         None | Some(After::Keep) => AfterEviction::Keep,
                         Some(After::Delete) => AfterEviction::Delete,
                     },
+                    hard: match self.hard_policy {
+                        None | Some(Hard::Kill) => HardPolicy::Kill,
+                        Some(Hard::Api) => HardPolicy::Api,
+                        Some(Hard::KillApi) => HardPolicy::KillApi,
+                    },
+                    asks: false,
                 }))
             }
         }

@@ -90,12 +90,12 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let cluster = host.start_cluster(kept)?;
     if let (Some((_, left)), Some(cluster)) = (&mut memory, &cluster) {
         // The last process may have ended between the two files.
-        for (uid, name) in cluster.left() {
+        for (uid, name, leaves_until) in cluster.left() {
             if left.iter().all(|victim| victim.uid != uid) {
                 left.push(KeptVictim {
                     uid,
                     name,
-                    leaves_until: None,
+                    leaves_until,
                 });
             }
         }

@@ -82,10 +82,6 @@ pub enum HostError {
     )]
     NothingLeftForPods(Origin),
     #[error(
-        "{0}: not done for pods yet: leave it to the kubelet, and out of what eviction is given"
-    )]
-    NotForPods(Place),
-    #[error(
         "{flag} has no effect with --platform kubernetes, where the API tells of the workloads: leave it out"
     )]
     HostOnly { flag: &'static str },

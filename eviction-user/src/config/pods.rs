@@ -66,7 +66,7 @@ impl Effective {
     /// Is a line of our own about a disk? (Those that are not written for us are left to the kubelet.)
     pub fn watches_a_disk(&self) -> bool {
         let mut lines = self.thresholds.iter();
-        lines.any(|t| t.is_hard() && fs_paths::flag(t.signal).is_some() && is_ours(self, t))
+        lines.any(|t| fs_paths::flag(t.signal).is_some() && is_ours(self, t))
     }
 }
 
@@ -81,8 +81,8 @@ fn for_a_host_only(given: &HostFlags) -> Option<&'static str> {
     given.map(|(flag, _)| flag)
 }
 
-/// Pods are evicted at once. Soft thresholds are left to the kubelet, and its own for disks, where it removes images before pods:
-/// told where they were written for a kubelet or are defaults, refused where they were written for us.
+/// The kubelet's own soft thresholds are left to it, and its own for disks, where it removes images before pods: told where they were
+/// written for a kubelet or are defaults.
 fn thresholds(
     effective: &Effective,
     paths: &FsPaths,
@@ -101,11 +101,8 @@ fn thresholds(
         let own = kubelets_own(effective, &threshold, WarningKind::LeftToTheKubelet);
         match (own, paths.missing(threshold.signal)) {
             (Ok(warning), _) => left.push(warning),
-            (Err(place), _) if !threshold.is_hard() => {
-                return Err(HostError::NotForPods(place).into());
-            }
             (Err(place), Some(flag)) => return Err(HostError::NoPath { flag, place }.into()),
-            (Err(_), None) => kept.push(threshold),
+            (Err(_), _) => kept.push(threshold),
         }
     }
     if kept.is_empty() {
@@ -249,6 +246,44 @@ mod tests {
     }
 
     #[test]
+    fn soft_thresholds_of_our_own_are_kept_and_a_kubelets_are_left_to_it() {
+        let soft = |signal: &str| HostFlags {
+            eviction: EvictionFlags {
+                soft: Some(format!("{signal}<1Gi")),
+                soft_grace: Some(format!("{signal}=1m")),
+                max_pod_grace: Some("30".into()),
+                ..EvictionFlags::default()
+            },
+            ..flags(Some("memory.available<500Mi"))
+        };
+        let kept = |flags: &HostFlags| {
+            let config = resolve_beside(flags, Some("/k")).unwrap();
+            let soft = config.thresholds.iter().filter(|t| !t.is_hard()).count();
+            (soft, config.max_pod_grace_secs)
+        };
+        assert_eq!(kept(&soft("memory.available")), (1, 30));
+        assert_eq!(kept(&soft("nodefs.available")), (1, 30));
+        assert!(effective(&soft("nodefs.available")).watches_a_disk());
+        let error = resolve(&soft("nodefs.available")).unwrap_err();
+        assert!(error.contains("--nodefs is missing"), "{error}");
+
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kubelet.yaml");
+        let kubelets = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
+            evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}\n";
+        std::fs::write(&file, kubelets).unwrap();
+        let given = HostFlags {
+            config: Some(file),
+            ..flags(None)
+        };
+        let config = resolve(&given).unwrap();
+        assert!(config.thresholds.iter().all(Threshold::is_hard));
+        let told = config.warnings.iter().map(ToString::to_string);
+        let told: Vec<_> = told.filter(|text| text.contains("evictionSoft")).collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+    }
+
+    #[test]
     fn pods_own_limits_need_no_line_for_a_disk() {
         let given = HostFlags {
             storage_limits: true,
@@ -276,14 +311,6 @@ mod tests {
             workloads: vec!["a".into()],
             ..flags(None)
         };
-        let soft = HostFlags {
-            eviction: EvictionFlags {
-                soft: Some("memory.available<1Gi".into()),
-                soft_grace: Some("memory.available=1m".into()),
-                ..EvictionFlags::default()
-            },
-            ..HostFlags::default()
-        };
         let limits = HostFlags {
             storage_limits: true,
             ..flags(None)
@@ -294,10 +321,6 @@ mod tests {
             (
                 workload,
                 "--workload has no effect with --platform kubernetes",
-            ),
-            (
-                soft,
-                "--eviction-soft: memory.available: not done for pods yet",
             ),
             (
                 flags(Some("nodefs.available<10%")),

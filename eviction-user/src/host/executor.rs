@@ -2,15 +2,16 @@
 //! it is watched until it is empty and whoever owns it is done with it.
 
 use super::kill::{self, KillMethod};
-use super::owner::Owner;
+use super::owner::{Answer, Owner};
 use super::reap::Reaper;
 use super::reclaim::{ReclaimCommand, Reclaimer};
 use crate::model::{Eviction, Signal, Uid};
-use crate::ports::{Executor, KillError, KillReport, ReclaimReport, Removal};
+use crate::ports::{Begun, Executor, KillError, KillReport, ReclaimReport, Removal};
 use crate::sys::cgroup::{CgroupDir, CgroupError, Hierarchy};
 use crate::sys::clock;
 use crate::sys::fault::{self, Point};
 use std::io;
+use std::time::Duration;
 
 /// On behalf of whoever owns the workloads.
 pub struct CgroupExecutor {
@@ -22,6 +23,9 @@ pub struct CgroupExecutor {
     /// The victims that are being removed.
     victims: Vec<Victim>,
 }
+
+/// By which victims are ended that somebody has to be asked for first.
+const EVICTION_API: &str = "Eviction API";
 
 struct Victim {
     uid: Uid,
@@ -73,22 +77,29 @@ impl CgroupExecutor {
 }
 
 impl Executor for CgroupExecutor {
-    fn evict(&mut self, id: u64, eviction: &Eviction) -> Result<KillReport, KillError> {
+    fn evict(&mut self, id: u64, eviction: &Eviction) -> Result<Begun, KillError> {
         let group = self.group(eviction)?;
-        self.owner.evicting(id, eviction);
+        if let Some(grace) = self.owner.evicting(id, eviction) {
+            // How many cannot be told of one that has just ended.
+            let processes = kill::count(&group).unwrap_or(0);
+            self.watch(eviction.uid(), Some(group), None);
+            return Ok(Begun::Asked(report(EVICTION_API, processes), grace));
+        }
+        if let Some(grace) = eviction.time_to_leave() {
+            let asked = kill::ask_to_leave(&group).map_err(failed)?;
+            self.watch(eviction.uid(), Some(group), None);
+            let grace = Duration::from_nanos(u64::try_from(grace.as_nanos()).unwrap_or(0));
+            return Ok(Begun::Leaving(report("SIGTERM", asked.len()), grace));
+        }
         fault::reach(Point::RecordedNotKilled);
         let (method, report) = self.kill(&group)?;
         fault::reach(Point::KilledNotRecorded);
         self.watch(eviction.uid(), Some(group), Some(method));
-        Ok(report)
+        Ok(Begun::Killed(report))
     }
 
-    fn ask_to_leave(&mut self, id: u64, eviction: &Eviction) -> Result<KillReport, KillError> {
-        let group = self.group(eviction)?;
-        self.owner.evicting(id, eviction);
-        let asked = kill::ask_to_leave(&group).map_err(failed)?;
-        self.watch(eviction.uid(), Some(group), None);
-        Ok(report("SIGTERM", asked.len()))
+    fn may_go_unanswered(&mut self, uid: &Uid) -> bool {
+        self.owner.may_go_unanswered(uid)
     }
 
     fn take_over(&mut self, uid: &Uid, name: &str, killed: bool) -> bool {
@@ -109,6 +120,7 @@ impl Executor for CgroupExecutor {
         let gone = || KillError::Gone(uid.clone());
         let position = self.position(uid).ok_or_else(gone)?;
         let group = self.victims[position].group.clone();
+        self.owner.ending(uid);
         match group.ok_or_else(gone).and_then(|group| self.kill(&group)) {
             Ok((method, report)) => {
                 self.victims[position].method = Some(method);
@@ -125,6 +137,18 @@ impl Executor for CgroupExecutor {
         let Some(position) = self.position(uid) else {
             return Removal::Gone;
         };
+        let mut running = Removal::Running;
+        if self.victims[position].method.is_none() {
+            match self.owner.answer(uid) {
+                Answer::Granted => {}
+                Answer::None => running = Removal::Unanswered,
+                Answer::Bypassed(reason) => return Removal::Bypassed(reason),
+                Answer::Refused(refusal) => {
+                    self.victims.swap_remove(position);
+                    return Removal::Refused(refusal);
+                }
+            }
+        }
         let Victim { group, method, .. } = &self.victims[position];
         let populated = group
             .as_ref()
@@ -144,10 +168,10 @@ impl Executor for CgroupExecutor {
             {
                 self.reaper.release(processes);
             }
-            return Removal::Running;
+            return running;
         }
         if !self.owner.is_done_with(uid) {
-            return Removal::Running;
+            return running;
         }
         self.victims.swap_remove(position);
         Removal::Gone
@@ -232,7 +256,19 @@ mod tests {
             None
         }
 
-        fn evicting(&mut self, _id: u64, _eviction: &Eviction) {}
+        fn evicting(&mut self, _id: u64, _eviction: &Eviction) -> Option<Duration> {
+            None
+        }
+
+        fn answer(&mut self, _uid: &Uid) -> Answer {
+            Answer::Granted
+        }
+
+        fn may_go_unanswered(&mut self, _uid: &Uid) -> bool {
+            true
+        }
+
+        fn ending(&mut self, _uid: &Uid) {}
 
         fn was_begun(&self, _uid: &Uid) -> bool {
             true

@@ -31,7 +31,7 @@ pub use limits::{LimitWatch, Limited, LimitedNow, LimitedPart, Meter};
 pub use member::Reading;
 pub use notices::Notices;
 pub use own::Untouchable;
-pub use owner::{HostOwner, Owner};
+pub use owner::{Answer, HostOwner, Owner};
 pub use reclaim::ReclaimCommand;
 pub use scan::{ScanResult, ScanTarget, Scanner, Share, Targets};
 pub use workload::{WorkloadSpec, WorkloadSpecError};

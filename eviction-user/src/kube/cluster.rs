@@ -1,12 +1,14 @@
 //! The connection with the API server, on a thread of its own: nothing of it can delay a decision.
 
+use super::asks::{AnswerTo, Asking};
 use super::disk::{self, PodPlaces};
 use super::follow;
 use super::groups::PodGroups;
 use super::known::Listed;
 use super::limits::{self, LimitsOf};
 use super::owner::PodOwner;
-use super::record::Kept;
+use super::pending::Asks;
+use super::record::{Kept, Record};
 use super::reports::{Desk, Report};
 use super::rights;
 use crate::host::{LimitedNow, Targets};
@@ -17,9 +19,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, watch};
 
 /// How to reach it, and who we are.
@@ -32,6 +34,20 @@ pub struct ClusterConfig {
     /// Pods are to be evicted, not only looked at: that takes more rights.
     pub evicts: bool,
     pub after: AfterEviction,
+    pub hard: HardPolicy,
+    /// The Eviction API is to be asked, for soft thresholds or by [`Self::hard`].
+    pub asks: bool,
+}
+
+/// How whoever has no time to leave is evicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HardPolicy {
+    /// Killed at once, whatever its disruption budget says.
+    Kill,
+    /// By the Eviction API, with a second of grace; who is refused stays.
+    Api,
+    /// Killed as soon as the Eviction API has granted it; who is refused stays. Without an answer within 2 s it is killed all the same.
+    KillApi,
 }
 
 /// What becomes of an evicted pod's object.
@@ -70,9 +86,12 @@ pub struct NotListed(Duration);
 pub struct Cluster {
     listed: watch::Receiver<Arc<Listed>>,
     reports: mpsc::UnboundedSender<Report>,
-    /// Pods that an earlier process has begun to evict: uid and name.
-    left: BTreeMap<String, String>,
+    /// Pods that an earlier process has begun to evict, by uid.
+    left: BTreeMap<String, Record>,
     after: AfterEviction,
+    hard: HardPolicy,
+    /// For the owner, of whom there is one.
+    answers: Mutex<Option<mpsc::UnboundedReceiver<AnswerTo>>>,
     thread: JoinHandle<()>,
 }
 
@@ -84,21 +103,26 @@ impl Cluster {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let client = runtime.block_on(connect(config.kubeconfig.as_deref()))?;
+        let (client, once) = runtime.block_on(connect(config.kubeconfig.as_deref()))?;
         let (told, listed) = watch::channel(Arc::new(Listed::default()));
         let (reports, inbox) = mpsc::unbounded_channel();
-        let left = begun
-            .iter()
-            .map(|record| (record.uid.clone(), record.name.clone()));
+        // Who was asked for and then killed counts as killed.
+        let (asked, killed): (Vec<_>, Vec<_>) =
+            begun.iter().partition(|record| record.ask.is_some());
+        let left = asked.into_iter().chain(killed);
+        let left = left.map(|record| (record.uid.clone(), record.clone()));
         let left = left.collect();
+        let (answers, answered) = mpsc::unbounded_channel();
         let desk = Desk::new(
             client.clone(),
             config.node.clone(),
             listed.clone(),
             kept,
             config.after,
+            Asking::new(once, answers),
         );
-        let needed = config.evicts.then(|| rights::needed(config.after));
+        let needed = config.evicts.then(|| rights::needed(&config));
+        let (after, hard) = (config.after, config.hard);
         let thread = std::thread::Builder::new()
             .name("eviction-api".into())
             .spawn(move || {
@@ -113,7 +137,9 @@ impl Cluster {
             listed,
             reports,
             left,
-            after: config.after,
+            after,
+            hard,
+            answers: Mutex::new(Some(answered)),
             thread,
         })
     }
@@ -149,10 +175,14 @@ impl Cluster {
         limits::limited(self.listed.clone(), places, limits_of)
     }
 
+    /// Whoever asks first has the answers of the Eviction API.
     pub fn owner(&self, root: CgroupDir, places: PodPlaces) -> PodOwner {
-        let (listed, reports) = (self.listed.clone(), self.reports.clone());
-        let left = self.left.keys().cloned().collect();
-        PodOwner::new(root, listed, reports, left, places, self.after)
+        let answers = self.answers.lock();
+        let answers = answers.unwrap_or_else(PoisonError::into_inner).take();
+        let answers = answers.unwrap_or_else(|| mpsc::unbounded_channel().1);
+        let asks = Asks::new(self.reports.clone(), answers, self.hard, &self.left);
+        let begun = self.left.keys().cloned().collect();
+        PodOwner::new(root, self.listed.clone(), begun, places, self.after, asks)
     }
 
     /// What is known of the pods, whenever it is asked; `Err`: nothing yet.
@@ -161,10 +191,13 @@ impl Cluster {
         move || listed.borrow().state()
     }
 
-    /// Pods that an earlier process has begun to evict: uid and name.
-    pub fn left(&self) -> impl Iterator<Item = (Uid, String)> {
+    /// Pods that an earlier process has begun to evict: uid, name, and when whoever was not killed is to be.
+    pub fn left(&self) -> impl Iterator<Item = (Uid, String, Option<SystemTime>)> {
         let left = self.left.iter();
-        left.map(|(uid, name)| (Uid::new(uid.as_str()), name.clone()))
+        left.map(|(uid, record)| {
+            let until = record.leaves_until();
+            (Uid::new(uid.as_str()), record.name.clone(), until)
+        })
     }
 
     /// Where the node's events go.
@@ -189,9 +222,14 @@ impl NodeEvents {
     }
 }
 
-async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ClusterError> {
+/// The usual client, and one that sends each request once.
+async fn connect(kubeconfig: Option<&Path>) -> Result<(Client, Client), ClusterError> {
     let config = config(kubeconfig).await?;
-    Client::try_from(config).map_err(|error| ClusterError::Client(Box::new(error)))
+    let mut once = config.clone();
+    once.default_retry = false;
+    let client =
+        |config| Client::try_from(config).map_err(|error| ClusterError::Client(Box::new(error)));
+    Ok((client(config)?, client(once)?))
 }
 
 /// Where the API server is, and who we are.

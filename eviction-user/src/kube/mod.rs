@@ -1,5 +1,7 @@
 //! Kubernetes: which pod a cgroup is, what the API says of it, and what it is told of an eviction.
 
+mod answers;
+mod asks;
 mod cluster;
 mod configz;
 mod convert;
@@ -14,13 +16,16 @@ mod member;
 mod names;
 mod own_node;
 mod owner;
+mod pending;
 mod record;
 mod reports;
 mod rights;
 mod root;
 mod unmapped;
 
-pub use cluster::{AfterEviction, Cluster, ClusterConfig, ClusterError, NodeEvents, NotListed};
+pub use cluster::{
+    AfterEviction, Cluster, ClusterConfig, ClusterError, HardPolicy, NodeEvents, NotListed,
+};
 pub use configz::{ConfigzError, KubeletServer, configz};
 pub use disk::PodPlaces;
 pub use groups::PodGroups;

@@ -4,20 +4,20 @@ use super::cluster::AfterEviction;
 use super::disk::PodPlaces;
 use super::identity::places;
 use super::known::Listed;
-use super::record::Record;
-use super::reports::Report;
-use crate::host::Owner;
+use super::pending::Asks;
+use crate::host::{Answer, Owner};
 use crate::model::{Eviction, Uid};
 use crate::sys::cgroup::CgroupDir;
 use crate::sys::fault::{self, Point};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tokio::sync::{mpsc, watch};
+use std::time::Duration;
+use tokio::sync::watch;
 
 pub struct PodOwner {
     root: CgroupDir,
     listed: watch::Receiver<Arc<Listed>>,
-    reports: mpsc::UnboundedSender<Report>,
+    asks: Asks,
     /// Those that an earlier process has left a record of.
     begun: BTreeSet<String>,
     places: PodPlaces,
@@ -28,15 +28,15 @@ impl PodOwner {
     pub(super) fn new(
         root: CgroupDir,
         listed: watch::Receiver<Arc<Listed>>,
-        reports: mpsc::UnboundedSender<Report>,
         begun: BTreeSet<String>,
         places: PodPlaces,
         after: AfterEviction,
+        asks: Asks,
     ) -> Self {
         Self {
             root,
             listed,
-            reports,
+            asks,
             begun,
             places,
             after,
@@ -52,9 +52,22 @@ impl Owner for PodOwner {
         places.find_map(|place| self.root.child(place))
     }
 
-    fn evicting(&mut self, id: u64, eviction: &Eviction) {
-        // The other end lives as long as the process.
-        let _ = self.reports.send(Report::Evicted(Record::of(id, eviction)));
+    fn evicting(&mut self, id: u64, eviction: &Eviction) -> Option<Duration> {
+        let listed = Arc::clone(&self.listed.borrow());
+        self.asks
+            .begin(id, eviction, |uid| listed.get(uid).is_some())
+    }
+
+    fn answer(&mut self, uid: &Uid) -> Answer {
+        self.asks.answer(uid)
+    }
+
+    fn may_go_unanswered(&mut self, uid: &Uid) -> bool {
+        self.asks.may_go_unanswered(uid)
+    }
+
+    fn ending(&mut self, uid: &Uid) {
+        self.asks.ending(uid);
     }
 
     /// Without a record nobody tells the kubelet, which would start it again for ever, to be killed for ever.
@@ -90,13 +103,17 @@ impl Owner for PodOwner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kube::cluster::HardPolicy;
     use crate::kube::known::KnownPod;
     use serde_json::json;
+    use std::collections::BTreeMap;
     use std::path::Path;
+    use tokio::sync::mpsc;
 
-    fn owner(root: &Path, listed: Listed) -> (PodOwner, mpsc::UnboundedReceiver<Report>) {
+    fn owner(root: &Path, listed: Listed) -> PodOwner {
         let (_, listed) = watch::channel(Arc::new(listed));
-        let (reports, inbox) = mpsc::unbounded_channel();
+        let (reports, answers) = (mpsc::unbounded_channel().0, mpsc::unbounded_channel().1);
+        let asks = Asks::new(reports, answers, HardPolicy::Kill, &BTreeMap::new());
         let root = CgroupDir::open(root).unwrap();
         let begun = ["left".to_owned()].into();
         let places = PodPlaces {
@@ -104,10 +121,7 @@ mod tests {
             logs: root.path().join("logs"),
         };
         let after = AfterEviction::Keep;
-        (
-            PodOwner::new(root, listed, reports, begun, places, after),
-            inbox,
-        )
+        PodOwner::new(root, listed, begun, places, after, asks)
     }
 
     fn listed(phase: &str) -> Listed {
@@ -126,7 +140,7 @@ mod tests {
         for group in ["podu1", "burstable/podu2", "besteffort/podu3/c", "other"] {
             std::fs::create_dir_all(root.join(group)).unwrap();
         }
-        let (owner, _inbox) = owner(&root, Listed::default());
+        let owner = owner(&root, Listed::default());
         let found = |uid: &str| owner.group(&Uid::new(uid), "same-name").map(|g| g.name());
         assert_eq!(found("u1").as_deref(), Some("podu1"));
         assert_eq!(found("u2").as_deref(), Some("podu2"));
@@ -149,7 +163,7 @@ mod tests {
             (Listed::default(), false),
             (complete, true),
         ] {
-            let (owner, _inbox) = owner(root.path(), listed.clone());
+            let owner = owner(root.path(), listed.clone());
             assert_eq!(owner.is_done_with(&Uid::new("u1")), expected, "{listed:?}");
         }
     }
@@ -157,7 +171,7 @@ mod tests {
     #[test]
     fn a_victim_is_not_done_with_as_long_as_it_has_a_volume_on_the_nodes_disk() {
         let root = tempfile::tempdir().unwrap();
-        let (owner, _inbox) = owner(root.path(), listed("Failed"));
+        let owner = owner(root.path(), listed("Failed"));
         let volumes = root
             .path()
             .join("kubelet/pods/u1/volumes/kubernetes.io~empty-dir");
@@ -175,7 +189,7 @@ mod tests {
             ..Listed::default()
         };
         for (listed, expected) in [(listed("Failed"), false), (complete, true)] {
-            let (owner, _inbox) = owner(root.path(), listed);
+            let owner = owner(root.path(), listed);
             let owner = PodOwner {
                 after: AfterEviction::Delete,
                 ..owner
@@ -187,7 +201,7 @@ mod tests {
     #[test]
     fn only_a_victim_with_a_record_is_gone_on_with() {
         let root = tempfile::tempdir().unwrap();
-        let (owner, _inbox) = owner(root.path(), Listed::default());
+        let owner = owner(root.path(), Listed::default());
         assert!(owner.was_begun(&Uid::new("left")));
         assert!(!owner.was_begun(&Uid::new("u1")));
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
@@ -20,10 +20,35 @@ pub(super) struct Record {
     /// Whether the pod gets the `DisruptionTarget` condition.
     disruption: bool,
     decided: SystemTime,
+    /// The Eviction API is asked for it; `None`: its status is patched.
+    #[serde(default)]
+    pub(super) ask: Option<Ask>,
+}
+
+/// How the Eviction API is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ask {
+    /// What the kubelet gives the pod. Never 0, by which the object would be gone at once, its containers not.
+    pub(super) grace_secs: u32,
+    /// Once it is granted we kill the pod.
+    pub(super) kills: bool,
+}
+
+/// The kubelet hears of it, ends the pod after its grace, and may be busy (measured: up to 1.6 s more than the grace).
+const MARGIN: Duration = Duration::from_secs(5);
+
+impl Ask {
+    /// Once it is granted.
+    pub(super) fn time_to_leave(self) -> Duration {
+        if self.kills {
+            return Duration::ZERO;
+        }
+        Duration::from_secs(self.grace_secs.into()) + MARGIN
+    }
 }
 
 impl Record {
-    pub(super) fn of(id: u64, eviction: &Eviction) -> Self {
+    pub(super) fn of(id: u64, eviction: &Eviction, ask: Option<Ask>) -> Self {
         let pod = &eviction.pod;
         Self {
             id: record_id(id),
@@ -34,7 +59,13 @@ impl Record {
             message: eviction.message.clone(),
             disruption: eviction.disruption_condition,
             decided: SystemTime::now(),
+            ask,
         }
+    }
+
+    /// When it is to be killed if it is still there; `None`: it has been.
+    pub(super) fn leaves_until(&self) -> Option<SystemTime> {
+        Some(self.decided + self.ask?.time_to_leave())
     }
 
     /// For a strategic merge into the pod's status, which merges conditions by their type. A pod of another uid refuses it. `round`
@@ -125,8 +156,9 @@ impl Kept {
     }
 
     fn path(&self, record: &Record) -> Option<PathBuf> {
-        // A uid is a UUID or digits: no separators.
-        Some(self.0.as_ref()?.join(format!("{}.json", record.uid)))
+        // A uid is a UUID or digits: no separators. A pod that was asked for may have to be patched, too.
+        let asked = record.ask.map_or("", |_| ".asked");
+        Some(self.0.as_ref()?.join(format!("{}{asked}.json", record.uid)))
     }
 }
 
@@ -142,6 +174,7 @@ impl Record {
             message: "The node was low on resource: memory. ".into(),
             disruption: true,
             decided: SystemTime::UNIX_EPOCH,
+            ask: None,
         }
     }
 }
@@ -201,6 +234,28 @@ mod tests {
         next.remove(&record());
         assert_eq!(next.read(), []);
         assert_eq!(Kept::below(None).unwrap().read(), []);
+    }
+
+    #[test]
+    fn a_pod_that_was_asked_for_and_patched_has_both_records_and_an_old_file_asks_for_nothing() {
+        let state = tempfile::tempdir().unwrap();
+        let kept = Kept::below(Some(state.path())).unwrap();
+        let (grace_secs, kills) = (30, false);
+        let asked = Record {
+            ask: Some(Ask { grace_secs, kills }),
+            ..record()
+        };
+        kept.put(&asked).unwrap();
+        kept.put(&record()).unwrap();
+        assert_eq!(kept.read().len(), 2);
+        kept.remove(&asked);
+        assert_eq!(kept.read(), [record()]);
+        assert_eq!(record().leaves_until(), None);
+        let until = SystemTime::UNIX_EPOCH + Duration::from_secs(35);
+        assert_eq!(asked.leaves_until(), Some(until));
+        let mut old = serde_json::to_value(record()).unwrap();
+        old.as_object_mut().unwrap().remove("ask");
+        assert_eq!(serde_json::from_value::<Record>(old).unwrap(), record());
     }
 
     #[test]

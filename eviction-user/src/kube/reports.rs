@@ -1,5 +1,6 @@
 //! Writes to the API what was decided, off the fast path, and follows each victim until its kubelet has torn it down.
 
+use super::asks::Asking;
 use super::cluster::AfterEviction;
 use super::known::Listed;
 use super::names::REPORTER;
@@ -32,7 +33,10 @@ const NOTE: usize = 1024;
 
 #[derive(Debug)]
 pub(super) enum Report {
+    /// Is killed, and to be put on record.
     Evicted(Record),
+    /// Is to be asked for.
+    Ask(Record),
     Node(NodeEvent),
 }
 
@@ -41,9 +45,10 @@ pub(super) enum Report {
 pub(super) struct Desk {
     client: Client,
     node: String,
-    listed: watch::Receiver<Arc<Listed>>,
-    kept: Kept,
+    pub(super) listed: watch::Receiver<Arc<Listed>>,
+    pub(super) kept: Kept,
     after: AfterEviction,
+    pub(super) asking: Asking,
     recorder: Recorder,
 }
 
@@ -62,6 +67,7 @@ impl Desk {
         listed: watch::Receiver<Arc<Listed>>,
         kept: Kept,
         after: AfterEviction,
+        asking: Asking,
     ) -> Self {
         let reporter = Reporter {
             controller: REPORTER.to_owned(),
@@ -74,6 +80,7 @@ impl Desk {
             listed,
             kept,
             after,
+            asking,
         }
     }
 
@@ -91,13 +98,13 @@ impl Desk {
                 pod = record.name,
                 "an eviction that an earlier process began is written to its end"
             );
-            works.spawn(self.clone().see_through(record, 0));
+            self.begin(&mut works, record, true);
         }
         loop {
             tokio::select! {
                 report = reports.recv() => match report {
-                    Some(Report::Evicted(record)) => {
-                        works.spawn(self.clone().see_through(record, 0));
+                    Some(Report::Evicted(record) | Report::Ask(record)) => {
+                        self.begin(&mut works, record, false);
                     }
                     Some(Report::Node(event)) => {
                         let told = self.clone().tell_node(event);
@@ -122,6 +129,22 @@ impl Desk {
             while works.join_next().await.is_some() {}
         })
         .await;
+    }
+
+    /// `left`: by an earlier process.
+    fn begin(&self, works: &mut JoinSet<Option<(Record, u32)>>, record: Record, left: bool) {
+        let desk = self.clone();
+        match record.ask {
+            None => works.spawn(desk.see_through(record, 0)),
+            Some(_) if left => works.spawn(async {
+                desk.follow(record).await;
+                None
+            }),
+            Some(_) => works.spawn(async {
+                desk.ask(record).await;
+                None
+            }),
+        };
     }
 
     /// `round`: how often it was written before. Returns what was torn down and stays as an object, with the next round.
@@ -269,7 +292,7 @@ impl Desk {
     }
 
     /// Waits until the kubelet has ended the pod or it is gone; `false`: its status is another one again.
-    async fn is_torn_down(&mut self, record: &Record) -> bool {
+    pub(super) async fn is_torn_down(&mut self, record: &Record) -> bool {
         loop {
             let listed = Arc::clone(&self.listed.borrow_and_update());
             let Some(known) = listed.get(&record.uid) else {
@@ -293,7 +316,7 @@ impl Desk {
         }
     }
 
-    async fn tell_pod(&self, record: &Record) {
+    pub(super) async fn tell_pod(&self, record: &Record) {
         let pod = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Pod".to_owned()),

@@ -1,7 +1,7 @@
 //! What the API server has to allow us. It is asked before anybody is killed: a victim that cannot be put on record is started
 //! again by its kubelet, to be killed again, for ever.
 
-use super::cluster::AfterEviction;
+use super::cluster::{AfterEviction, ClusterConfig};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
@@ -64,7 +64,7 @@ impl fmt::Display for Right {
 const NODES: &str = "nodes";
 
 /// Without these nobody is evicted.
-pub(super) fn needed(after: AfterEviction) -> Vec<Right> {
+pub(super) fn needed(config: &ClusterConfig) -> Vec<Right> {
     let mut needed = vec![
         Right::new("list", "pods"),
         Right::new("watch", "pods"),
@@ -75,8 +75,14 @@ pub(super) fn needed(after: AfterEviction) -> Vec<Right> {
             ..Right::new("patch", "pods")
         },
     ];
-    if after == AfterEviction::Delete {
+    if config.after == AfterEviction::Delete {
         needed.push(Right::new("delete", "pods"));
+    }
+    if config.asks {
+        needed.push(Right {
+            subresource: Some("eviction"),
+            ..Right::new("create", "pods")
+        });
     }
     needed
 }
@@ -124,14 +130,29 @@ pub(super) fn told(lacking: &[Right]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kube::cluster::HardPolicy;
     use serde_json::json;
 
     #[test]
     fn a_right_is_asked_for_and_named_as_in_rbac() {
-        let needed = needed(AfterEviction::Delete);
-        let [list, _, nodes, _, status, delete] = needed[..] else {
-            panic!("{needed:?}");
+        let config = ClusterConfig {
+            node: "n".into(),
+            kubeconfig: None,
+            evicts: true,
+            after: AfterEviction::Delete,
+            hard: HardPolicy::Kill,
+            asks: true,
         };
+        let all = needed(&config);
+        let [list, _, nodes, _, status, delete, evict] = all[..] else {
+            panic!("{all:?}");
+        };
+        assert_eq!(evict.to_string(), "create pods/eviction");
+        let without = ClusterConfig {
+            asks: false,
+            ..config
+        };
+        assert!(!needed(&without).contains(&evict));
         assert_eq!(delete.to_string(), "delete pods");
         assert_eq!(
             json!(status.review("n").spec.resource_attributes),

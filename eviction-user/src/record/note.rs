@@ -59,6 +59,19 @@ pub enum Note {
         method: Text,
         processes: u64,
     },
+    /// Whoever was asked to end the victim does not grant it.
+    Refused {
+        id: u64,
+        uid: Uid,
+        reason: String,
+        again_ms: u64,
+    },
+    /// Whoever was asked does not answer, so the victim is killed without.
+    Bypassed {
+        id: u64,
+        uid: Uid,
+        reason: String,
+    },
     KillFailed {
         id: u64,
         uid: Uid,
@@ -228,6 +241,17 @@ impl Note {
                 end: report.end.to_string(),
                 freed_bytes: freed.map(|freed| freed.bytes),
                 freed_inodes: freed.map(|freed| freed.inodes),
+            },
+            Entry::Refused { id, uid, refusal } => Self::Refused {
+                id: *id,
+                uid: uid.clone(),
+                reason: refusal.reason.clone(),
+                again_ms: millis(refusal.again),
+            },
+            Entry::Bypassed { id, uid, reason } => Self::Bypassed {
+                id: *id,
+                uid: uid.clone(),
+                reason: reason.clone(),
             },
             Entry::KillFailed { id, uid, reason } => Self::KillFailed {
                 id: *id,

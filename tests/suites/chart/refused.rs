@@ -54,6 +54,19 @@ fn wrong_values() -> Result<()> {
         (json!({"storageLimits": "yes"}), "/storageLimits'"),
         (json!({"nodeRestriction": "yes"}), "/nodeRestriction'"),
         (json!({"afterEviction": "remove"}), "/afterEviction'"),
+        (json!({"hardPolicy": "kill-api"}), "/hardPolicy'"),
+        (
+            json!({"evictionSoft": {"memory.availible": "1Gi"}}),
+            "'memory.availible' not allowed",
+        ),
+        (
+            json!({"evictionSoftGracePeriod": {"memory.available": "soon"}}),
+            "/evictionSoftGracePeriod/memory.available'",
+        ),
+        (
+            json!({"evictionMaxPodGracePeriod": "30s"}),
+            "/evictionMaxPodGracePeriod'",
+        ),
         (
             json!({"additions": {"protectedNamespace": []}}),
             "'protectedNamespace' not allowed",

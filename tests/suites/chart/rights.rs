@@ -9,6 +9,7 @@ use crate::rendered::{chart, render};
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("the right to delete pods comes with its use", deletes),
+        Case::new("the right to ask for evictions comes with its use", asks),
         Case::new("of nodes it reads no more than it needs", nodes),
         Case::new(
             "its account is held to its node unless told otherwise",
@@ -35,6 +36,34 @@ fn nodes() -> Result<()> {
             ],
         "{of_nodes:?}"
     );
+    Ok(())
+}
+
+fn asks() -> Result<()> {
+    let chart = chart()?;
+    let soft = json!({
+        "evictionSoft": {"memory.available": "1Gi"},
+        "evictionSoftGracePeriod": {"memory.available": "1m"},
+    });
+    for (values, expected) in [
+        (json!({}), false),
+        (soft, true),
+        (json!({"hardPolicy": "api"}), true),
+        (json!({"hardPolicy": "kill+api"}), true),
+    ] {
+        let objects = render(&chart, &values)?;
+        let rules = objects.get("ClusterRole")?["rules"].as_array().cloned();
+        let rules = rules.context("no rules")?;
+        let asks = rules
+            .iter()
+            .find(|rule| rule["resources"] == json!(["pods/eviction"]));
+        let verbs = asks.map(|rule| &rule["verbs"]);
+        let only_create = json!(["create"]);
+        ensure!(
+            verbs == expected.then_some(&only_create),
+            "{values}: {rules:?}"
+        );
+    }
     Ok(())
 }
 

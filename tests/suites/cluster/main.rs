@@ -23,6 +23,7 @@ mod rights;
 mod rights_matrix;
 mod runtime;
 mod simulated;
+mod soft;
 mod wrong_input;
 
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
     cases.extend(crash::cases());
     cases.extend(killed::cases());
     cases.extend(others::cases());
+    cases.extend(soft::cases());
     cases.extend(crowd::cases());
     cases.extend(disk::cases());
     cases.extend(limits::cases());

@@ -162,6 +162,18 @@ impl Node {
         self.start(self.arguments(kubeconfig)?, line, state)
     }
 
+    /// The same with more arguments.
+    pub(crate) fn evictor_with(
+        &self,
+        more: &[&str],
+        line: &str,
+        state: &std::path::Path,
+    ) -> Result<Evictor> {
+        let mut arguments = self.arguments(&self.kubeconfig)?;
+        arguments.extend(more.iter().map(|argument| (*argument).to_owned()));
+        self.start(arguments, line, state)
+    }
+
     /// With nothing said of where pods are.
     pub(crate) fn evictor_that_finds_out(
         &self,

@@ -38,6 +38,21 @@ fn wrong_input() -> Result<()> {
     for (arguments, said) in [
         (vec![], "--node-name is missing"),
         (
+            vec!["--node-name", "n", "--hard-policy", "politely"],
+            "invalid value 'politely' for '--hard-policy <HOW>'",
+        ),
+        (
+            vec![
+                "--node-name",
+                "n",
+                "--root",
+                root,
+                "--eviction-soft",
+                "memory.available<1Gi",
+            ],
+            "--eviction-soft: memory.available: grace period must be specified",
+        ),
+        (
             vec!["--node-name", "n", "--root", root, "--kubeconfig", &missing],
             "--kubeconfig: ",
         ),

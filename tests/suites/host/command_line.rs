@@ -188,6 +188,10 @@ fn wrong_input() -> Result<()> {
             ],
             "--kubelet-config has no effect with --platform host",
         ),
+        (
+            &["run", "--platform=host", root, memory, "--hard-policy=api"],
+            "--hard-policy has no effect with --platform host",
+        ),
         (&["--log-level=loud=x=y", "doctor"], "--log-level"),
     ];
     for (arguments, said) in cases {

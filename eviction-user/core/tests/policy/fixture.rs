@@ -234,7 +234,10 @@ impl Story {
 
     pub(crate) fn failed(&mut self, at: i64, uid: &str) -> Vec<Action> {
         self.now = at;
-        self.input(Input::EvictionFailed { uid: Uid::new(uid) })
+        self.input(Input::EvictionFailed {
+            uid: Uid::new(uid),
+            again: None,
+        })
     }
 
     pub(crate) fn reclaimed(&mut self, at: i64, left: Option<Left>) -> Vec<Action> {

@@ -56,10 +56,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- join "," $parts -}}
 {{- end -}}
 
-{{/* Not empty if evictionHard has a signal that begins so. */}}
+{{/* Not empty if evictionHard or evictionSoft has a signal that begins so. */}}
 {{- define "eviction.watches" -}}
-{{- range $signal, $_ := .root.Values.evictionHard -}}
+{{- range $thresholds := list .root.Values.evictionHard .root.Values.evictionSoft -}}
+{{- range $signal, $_ := $thresholds -}}
 {{- if hasPrefix $.prefix $signal }}yes{{ end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

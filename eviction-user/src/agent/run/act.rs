@@ -5,11 +5,10 @@ use super::{Agent, later};
 use crate::model::{Action, Eviction, ObservedPod, Protection, Timestamp};
 use crate::policy::Input;
 use crate::policy::cycle::LayoutUnknown;
-use crate::ports::{Entry, Executor, Inventory, Journal, PressureSource, Wake};
+use crate::ports::{Begun, Entry, Executor, Inventory, Journal, PressureSource, Wake};
 use crate::sys::clock;
 use crate::sys::fault::{self, Point};
 use std::sync::Arc;
-use std::time::Duration;
 
 impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J> {
     /// Hands a full, fresh picture to the engine and carries out what it says.
@@ -98,17 +97,10 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         let decided = clock::now();
         let uid = eviction.uid().clone();
         let name = eviction.pod.name.clone();
-        let grace = eviction
-            .time_to_leave()
-            .map(|grace| Duration::from_nanos(u64::try_from(grace.as_nanos()).unwrap_or(0)));
         let dry_run = self.settings.dry_run;
         fault::reach(Point::Decided);
         // The kill goes first; the record of the decision carries the time it was made at.
-        let outcome = match grace {
-            _ if dry_run => None,
-            None => Some(self.executor.evict(id, &eviction)),
-            Some(_) => Some(self.executor.ask_to_leave(id, &eviction)),
-        };
+        let outcome = (!dry_run).then(|| self.executor.evict(id, &eviction));
         let processes = dry_run
             .then(|| self.executor.processes(&eviction))
             .flatten();
@@ -124,12 +116,14 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         });
         match outcome {
             None => self.pretended.push(uid),
-            Some(Ok(report)) => {
-                let stage = match grace {
-                    Some(grace) => Stage::Leaving {
-                        until: later(report.done, grace),
-                    },
-                    None => Stage::killed(report.done),
+            Some(Ok(begun)) => {
+                let (stage, report, grace) = match begun {
+                    Begun::Killed(report) => (Stage::killed(report.done), report, None),
+                    Begun::Leaving(report, grace) => {
+                        let until = later(report.done, grace);
+                        (Stage::Leaving { until }, report, Some(grace))
+                    }
+                    Begun::Asked(report, grace) => (Stage::Asked { grace }, report, Some(grace)),
                 };
                 self.removing.push(Removing {
                     id,
@@ -161,7 +155,13 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                     uid: uid.clone(),
                     reason: e.to_string(),
                 });
-                self.carry_out(clock::now(), wake, looked, Input::EvictionFailed { uid });
+                let again = None;
+                self.carry_out(
+                    clock::now(),
+                    wake,
+                    looked,
+                    Input::EvictionFailed { uid, again },
+                );
             }
         }
     }

@@ -66,13 +66,19 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
     pub(super) fn keep_victims(&self) {
         let Some(keeper) = &self.keeper else { return };
         let now = clock::now();
-        let kept = self.removing.iter().map(|victim| KeptVictim {
-            uid: victim.uid.clone(),
-            name: victim.name.clone(),
-            leaves_until: match victim.stage {
-                Stage::Leaving { until } => Some(SystemTime::now() + clock::between(now, until)),
+        let kept = self.removing.iter().filter_map(|victim| {
+            let grace = match victim.stage {
+                // It is on the way nowhere.
+                Stage::Refused { .. } => return None,
+                Stage::Asked { grace } => Some(grace),
+                Stage::Leaving { until } => Some(clock::between(now, until)),
                 Stage::Killed { .. } => None,
-            },
+            };
+            Some(KeptVictim {
+                uid: victim.uid.clone(),
+                name: victim.name.clone(),
+                leaves_until: grace.map(|grace| SystemTime::now() + grace),
+            })
         });
         keeper.keep(kept.collect());
     }

@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::policy::{Engine, EngineConfig};
 use crate::ports::{
-    Coverage, Distance, Entry, Executor, Growth, Inventory, Journal, KillError, KillReport,
+    Begun, Coverage, Distance, Entry, Executor, Growth, Inventory, Journal, KillError, KillReport,
     LimitsLook, Look, LookError, Moved, OomVictim, PressureEvent, PressureSource, ReclaimEnd,
     ReclaimReport, Removal, SilentHook, Started, Wake,
 };
@@ -51,6 +51,11 @@ struct Node {
     /// Who was asked to leave, and who does not do so.
     asked: Vec<String>,
     stubborn: Vec<&'static str>,
+    /// Somebody has to be asked first; what each is answered, granted where nothing is said.
+    asks: bool,
+    answers: BTreeMap<&'static str, Removal>,
+    may_go_unanswered: bool,
+    urgent: Vec<String>,
     /// MiB free on a disk of as much as there is memory; `None`: no disk is watched.
     disk_free: Option<u64>,
     reclaim: Option<FakeReclaim>,
@@ -274,20 +279,30 @@ impl Inventory for FakeInventory {
 }
 
 impl Executor for Shared {
-    fn evict(&mut self, _id: u64, eviction: &Eviction) -> Result<KillReport, KillError> {
+    fn evict(&mut self, _id: u64, eviction: &Eviction) -> Result<Begun, KillError> {
         let mut node = self.0.borrow_mut();
         let name = eviction.pod.name.as_str();
+        let grace = eviction.time_to_leave();
+        let grace = grace.map(|grace| Duration::from_nanos(grace.as_nanos() as u64));
+        if node.asks {
+            node.asked.push(name.to_owned());
+            return Ok(Begun::Asked(report(), grace.unwrap_or_default()));
+        }
+        if let Some(grace) = grace {
+            node.asked.push(name.to_owned());
+            return Ok(Begun::Leaving(report(), grace));
+        }
         if node.unkillable.contains(&name) {
             return Err(KillError::Failed("permission denied".into()));
         }
         node.killed.push(name.to_owned());
-        Ok(report())
+        Ok(Begun::Killed(report()))
     }
 
-    fn ask_to_leave(&mut self, _id: u64, eviction: &Eviction) -> Result<KillReport, KillError> {
+    fn may_go_unanswered(&mut self, uid: &Uid) -> bool {
         let mut node = self.0.borrow_mut();
-        node.asked.push(eviction.pod.name.clone());
-        Ok(report())
+        node.urgent.push(uid.as_str().to_owned());
+        node.may_go_unanswered
     }
 
     fn end_grace(&mut self, uid: &Uid) -> Result<KillReport, KillError> {
@@ -333,6 +348,18 @@ impl Executor for Shared {
 
     fn removal(&mut self, uid: &Uid) -> Removal {
         let mut node = self.0.borrow_mut();
+        match node.answers.get(uid.as_str()).cloned() {
+            Some(Removal::Refused(refusal)) => {
+                // Until it is asked for again.
+                node.answers.remove(uid.as_str());
+                return Removal::Refused(refusal);
+            }
+            Some(Removal::Bypassed(why)) if !node.killed.iter().any(|n| n == uid.as_str()) => {
+                return Removal::Bypassed(why);
+            }
+            Some(Removal::Unanswered) => return Removal::Unanswered,
+            _ => {}
+        }
         if node.stubborn.contains(&uid.as_str()) {
             return Removal::Running;
         }

@@ -4,7 +4,7 @@ use super::{Shared, event, hard, settings};
 use crate::model::Limit;
 use crate::model::{Quantity, Signal, Span, Threshold};
 use crate::policy::EngineConfig;
-use crate::ports::Entry;
+use crate::ports::{Entry, Refusal, Removal};
 use crate::record::victims::{self, VictimKeeper};
 use std::path::Path;
 use std::time::Duration;
@@ -153,4 +153,135 @@ async fn case_2_a_restart_goes_on_with_the_victims_of_the_last_process_and_takes
     assert!(grace.is_some_and(|grace| grace <= Duration::from_secs(600)));
     let next = entries.find(|e| matches!(e, Entry::Gone { .. } | Entry::Decision { .. }));
     assert!(matches!(next, Some(Entry::Gone { .. })), "{next:?}");
+}
+
+fn refusal(again: Duration, is_for_all: bool) -> Removal {
+    Removal::Refused(Refusal {
+        reason: "its budget is exhausted".to_owned(),
+        again,
+        is_for_all,
+    })
+}
+
+fn asking(used: &[(&'static str, u64)]) -> Shared {
+    let node = Shared::new(used);
+    node.0.borrow_mut().asks = true;
+    node
+}
+
+fn refused(node: &super::Node) -> Vec<String> {
+    let entries = node.entries.iter();
+    let refused = entries.filter_map(|entry| match entry {
+        Entry::Refused { uid, .. } => Some(uid.as_str().to_owned()),
+        _ => None,
+    });
+    refused.collect()
+}
+
+/// User case 49.
+#[tokio::test]
+async fn case_49_whose_end_is_refused_stays_and_the_next_one_is_asked_for() {
+    let node = asking(&[("a", 300), ("hog", 450)]);
+    node.0.borrow_mut().answers = [("hog", refusal(Duration::from_secs(600), false))].into();
+    let gone = node.until("nobody left", |node| !node.used.contains_key("a"));
+    node.run_with(config(600), settings(), gone).await;
+    let node = node.0.borrow();
+    assert_eq!(node.asked, ["hog", "a"]);
+    assert_eq!(refused(&node), ["hog"]);
+    assert!(node.killed.is_empty() && node.used.contains_key("hog"));
+}
+
+#[tokio::test]
+async fn while_nobody_can_be_asked_for_no_other_one_is_chosen_and_the_same_one_is_asked_for_again()
+{
+    let node = asking(&[("a", 300), ("hog", 450)]);
+    node.0.borrow_mut().answers = [("hog", refusal(Duration::from_millis(300), true))].into();
+    let gone = async {
+        node.until("no refusal", |node| !refused(node).is_empty())
+            .await;
+        node.0.borrow_mut().event = Some(event());
+        node.until("nobody left", |node| !node.used.contains_key("hog"))
+            .await;
+    };
+    node.run_with(config(600), settings(), gone).await;
+    let node = node.0.borrow();
+    assert_eq!(node.asked, ["hog", "hog"]);
+    assert_eq!(refused(&node), ["hog"]);
+    assert!(node.killed.is_empty());
+}
+
+#[tokio::test]
+async fn without_an_answer_nothing_is_killed_when_the_grace_would_be_over_and_looks_go_on() {
+    let node = asking(&[("a", 300), ("hog", 450)]);
+    node.0.borrow_mut().answers = [("hog", Removal::Unanswered)].into();
+    let waits = async {
+        node.until("nobody was asked for", |node| !node.asked.is_empty())
+            .await;
+        let looks = node.0.borrow().looks;
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        node.0.borrow_mut().event = Some(event());
+        node.until("no look", |node| node.looks > looks).await;
+        assert!(node.0.borrow().killed.is_empty());
+        node.0.borrow_mut().answers.clear();
+        node.until("it stays", |node| !node.used.contains_key("hog"))
+            .await;
+    };
+    node.run_with(config(1), settings(), waits).await;
+    assert_eq!(node.0.borrow().asked, ["hog"]);
+    assert!(node.0.borrow().killed.is_empty());
+}
+
+#[tokio::test]
+async fn a_hard_threshold_met_before_the_answer_kills_at_once_or_as_soon_as_it_is_granted() {
+    for may in [true, false] {
+        let node = asking(&[("a", 100), ("hog", 650)]);
+        node.0.borrow_mut().may_go_unanswered = may;
+        node.0.borrow_mut().answers = [("hog", Removal::Unanswered)].into();
+        node.0.borrow_mut().stubborn = vec!["hog"];
+        let worse = async {
+            node.until("nobody was asked for", |node| !node.asked.is_empty())
+                .await;
+            node.0.borrow_mut().used.insert("hog", 850);
+            node.0.borrow_mut().event = Some(event());
+            node.until("it is not urgent", |node| !node.urgent.is_empty())
+                .await;
+            assert_eq!(node.0.borrow().killed.is_empty(), !may);
+            node.0.borrow_mut().answers.clear();
+            node.until("nobody was killed", |node| !node.killed.is_empty())
+                .await;
+            node.until("it is not gone", |node| !node.used.contains_key("hog"))
+                .await;
+        };
+        node.run_with(config(600), settings(), worse).await;
+        assert_eq!(node.0.borrow().killed, ["hog"]);
+        assert_eq!(node.0.borrow().asked, ["hog"]);
+    }
+}
+
+/// User case 46.
+#[tokio::test]
+async fn case_46_a_kill_waits_for_the_budgets_yes_and_one_without_an_answer_is_told() {
+    for bypassed in [false, true] {
+        let node = asking(&[("a", 100), ("hog", 850)]);
+        node.0.borrow_mut().stubborn = vec!["hog"];
+        node.0.borrow_mut().answers = [("hog", Removal::Unanswered)].into();
+        let killed = async {
+            node.until("nobody was asked for", |node| !node.asked.is_empty())
+                .await;
+            assert!(node.0.borrow().killed.is_empty());
+            let answer = match bypassed {
+                true => Removal::Bypassed("no answer".to_owned()),
+                false => Removal::Running,
+            };
+            node.0.borrow_mut().answers.insert("hog", answer);
+            node.until("it is not gone", |node| !node.used.contains_key("hog"))
+                .await;
+        };
+        node.run_with(config(600), settings(), killed).await;
+        let node = node.0.borrow();
+        assert_eq!(node.killed, ["hog"]);
+        let told = node.entries.iter();
+        let told = told.filter(|entry| matches!(entry, Entry::Bypassed { .. }));
+        assert_eq!(told.count(), usize::from(bypassed));
+    }
 }

@@ -155,6 +155,13 @@ pub(super) fn note(note: &Note) -> (Option<Timestamp>, String) {
                 known(*freed_inodes)
             ),
         ),
+        Note::Refused { uid, reason, .. } => {
+            (None, format!("the end of {uid} was refused: {reason}"))
+        }
+        Note::Bypassed { uid, reason, .. } => (
+            None,
+            format!("killed {uid} without waiting for an answer: {reason}"),
+        ),
         Note::KillFailed { uid, reason, .. } => (None, format!("could not kill {uid}: {reason}")),
         Note::Gone {
             at, uid, after_us, ..

@@ -88,7 +88,10 @@ fn input() -> impl Strategy<Value = Input> {
         }),
         2 => proptest::option::of(summary()).prop_map(|s| Input::Reclaimed(s.map(Arc::new))),
         3 => uid().prop_map(|uid| Input::Evicted { uid }),
-        2 => uid().prop_map(|uid| Input::EvictionFailed { uid }),
+        2 => (uid(), proptest::option::of(0i64..100)).prop_map(|(uid, again)| Input::EvictionFailed {
+            uid,
+            again: again.map(Span::from_secs),
+        }),
         1 => Just(Input::CleanupTimeout),
         1 => any::<bool>().prop_map(|dedicated_imagefs| Input::Relaid {
             layout: FsLayout {

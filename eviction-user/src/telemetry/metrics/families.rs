@@ -21,9 +21,11 @@ const BUCKETS: [f64; 18] = [
 /// What was done to victims.
 pub(super) const KILLED: &str = "killed";
 pub(super) const ASKED: &str = "asked";
+pub(super) const REFUSED: &str = "refused";
+pub(super) const BYPASSED: &str = "bypassed";
 pub(super) const FAILED: &str = "failed";
 pub(super) const DRY_RUN: &str = "dry_run";
-const OUTCOMES: [&str; 4] = [KILLED, ASKED, FAILED, DRY_RUN];
+const OUTCOMES: [&str; 6] = [KILLED, ASKED, REFUSED, BYPASSED, FAILED, DRY_RUN];
 
 /// How reclaims went.
 pub(super) const DONE: &str = "done";
@@ -208,7 +210,7 @@ impl Families {
         self.register_times(registry);
         registry.register(
             "evictions",
-            "What was done to victims: asked to leave (a soft threshold), killed, failed to kill; dry_run: would have been",
+            "What was done to victims: asked to leave (a soft threshold, or --hard-policy), killed, failed to kill; refused: by the Eviction API; bypassed: to be killed without its answer; dry_run: would have been",
             self.evictions.clone(),
         );
         registry.register(

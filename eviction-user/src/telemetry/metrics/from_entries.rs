@@ -2,8 +2,8 @@
 
 use super::Health;
 use super::families::{
-    ASKED, DONE, DRY_RUN, EVENT, FAILED, Families, Hook, IN_VAIN, KILLED, LOOK, NOT_RUN, Of,
-    Record, Reported, Short, Since, TIMED_OUT,
+    ASKED, BYPASSED, DONE, DRY_RUN, EVENT, FAILED, Families, Hook, IN_VAIN, KILLED, LOOK, NOT_RUN,
+    Of, REFUSED, Record, Reported, Short, Since, TIMED_OUT,
 };
 use super::pairs::pairs_in_use;
 use crate::model::{Action, Condition, Eviction, EvictionCause, Signal, Timestamp};
@@ -73,6 +73,11 @@ impl Counting {
                     chosen.asked = true;
                 }
             }
+            Entry::Refused { id, .. } => {
+                self.ended(*id, REFUSED);
+                self.chosen.remove(id);
+            }
+            Entry::Bypassed { id, .. } => self.ended(*id, BYPASSED),
             Entry::Kill {
                 id, report, wake, ..
             } => {

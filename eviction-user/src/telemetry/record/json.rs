@@ -96,6 +96,17 @@ pub(super) fn object(entry: &Entry, names: &mut Names) -> Value {
             record["event_to_kill_us"] = json!(event_to(wake, report.done).map(micros));
             record
         }
+        Entry::Refused { id, uid, refusal } => json!({
+            "record": "refused",
+            "id": record_id(*id),
+            "uid": uid.as_str(),
+            "reason": refusal.reason,
+            "again_ms": millis(refusal.again),
+            "for_all": refusal.is_for_all,
+        }),
+        Entry::Bypassed { id, uid, reason } => json!({
+            "record": "bypassed", "id": record_id(*id), "uid": uid.as_str(), "reason": reason,
+        }),
         Entry::TakenOver { id, uid, at, grace } => json!({
             "record": "taken-over",
             "id": record_id(*id),

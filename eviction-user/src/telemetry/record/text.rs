@@ -2,7 +2,9 @@
 
 use super::{Names, event_to, listed, micros, millis, request, state_kind, wall_clock, why_not};
 use crate::model::{Action, Candidate, Eviction, EvictionCause, Resource, Signal, Timestamp};
-use crate::ports::{Entry, Freed, OomMismatch, PressureEvent, ReclaimReport, record_id};
+use crate::ports::{
+    Entry, Freed, KillReport, OomMismatch, PressureEvent, ReclaimReport, record_id,
+};
 use crate::sys::cgroup::NODE;
 use crate::sys::clock;
 use crate::telemetry::disk_rows::DiskRow;
@@ -99,15 +101,28 @@ pub(super) fn line(entry: &Entry, names: &mut Names) -> String {
         }
         Entry::Asked {
             id, report, grace, ..
-        } => at_time(
-            report.done,
-            "asked",
+        } => at_time(report.done, "asked", asked(*id, report, *grace)),
+        Entry::Refused { id, uid, refusal } => at_time(
+            clock::now(),
+            "refused",
             format!(
-                "[{}] {} processes to end ({}), killed in {} s if they have not",
+                "[{}] {uid} may stay: {}; {} again within {} s",
                 record_id(*id),
-                report.processes,
-                report.method,
-                grace.as_secs_f64()
+                refusal.reason,
+                if refusal.is_for_all {
+                    "nobody is asked for"
+                } else {
+                    "it is not asked for"
+                },
+                refusal.again.as_secs_f64()
+            ),
+        ),
+        Entry::Bypassed { id, uid, reason } => at_time(
+            clock::now(),
+            "bypassed",
+            format!(
+                "[{}] {uid} is killed without an answer of the Eviction API: {reason}",
+                record_id(*id)
             ),
         ),
         Entry::Reclaim {
@@ -227,6 +242,20 @@ pub(super) fn line(entry: &Entry, names: &mut Names) -> String {
             format!("{count} records not printed: output too slow"),
         ),
     }
+}
+
+fn asked(id: u64, report: &KillReport, grace: Duration) -> String {
+    let then = if grace.is_zero() {
+        "killed when that is granted".to_owned()
+    } else {
+        format!("killed in {} s if they have not", grace.as_secs_f64())
+    };
+    format!(
+        "[{}] {} processes to end ({}), {then}",
+        record_id(id),
+        report.processes,
+        report.method
+    )
 }
 
 /// More than were counted is no alarm: a victim that is exiting already is chosen, and not killed.

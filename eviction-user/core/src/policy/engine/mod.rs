@@ -19,7 +19,8 @@ use super::additions::pace::Pace;
 use super::admission::{self, Admission};
 use super::cycle::{self, LayoutUnknown, Pressure, State};
 use crate::model::{
-    Action, Condition, FsLayout, Pod, Ranking, Signal, Snapshot, Summary, Threshold, Timestamp, Uid,
+    Action, Condition, FsLayout, Pod, Ranking, Signal, Snapshot, Span, Summary, Threshold,
+    Timestamp, Uid,
 };
 
 pub use checkpoint::{BadCheckpoint, Checkpoint};
@@ -41,7 +42,12 @@ pub enum Input {
     /// The victim is confirmed to be gone.
     Evicted { uid: Uid },
     /// The victim could not be removed; it is passed over for a while.
-    EvictionFailed { uid: Uid },
+    EvictionFailed {
+        uid: Uid,
+        /// For so long, where somebody has said so.
+        #[cfg_attr(feature = "serde", serde(default))]
+        again: Option<Span>,
+    },
     /// The engine's own deadline passed; only needed if no other input comes.
     CleanupTimeout,
     /// File systems came or went: this is the layout from here on. The kubelet asks for it once and never again.
@@ -94,10 +100,11 @@ impl Engine {
             }
             Input::Reclaimed(second) => self.reclaimed(now, second.as_deref(), &mut actions),
             Input::Evicted { uid } => self.victim_done(now, &uid),
-            Input::EvictionFailed { uid } => {
+            Input::EvictionFailed { uid, again } => {
                 self.pace.revoke(&uid);
                 self.filling.forget();
-                self.back_off(&uid, now);
+                let pause = again.unwrap_or(self.config.failed_kill_backoff);
+                self.back_off(&uid, now.plus(pause));
                 self.victim_done(now, &uid);
             }
             Input::CleanupTimeout => {}
@@ -148,8 +155,7 @@ impl Engine {
         ranking
     }
 
-    fn back_off(&mut self, uid: &Uid, now: Timestamp) {
-        let until = now.plus(self.config.failed_kill_backoff);
+    fn back_off(&mut self, uid: &Uid, until: Timestamp) {
         self.backed_off.insert(uid.clone(), until);
     }
 

@@ -49,8 +49,9 @@ impl Engine {
             Some(waiting) => {
                 self.look_due = Some(now);
                 self.filling.forget();
+                let until = now.plus(self.config.failed_kill_backoff);
                 for victim in &waiting.victims {
-                    self.back_off(victim, now);
+                    self.back_off(victim, until);
                 }
                 vec![Action::CleanupTimedOut(waiting.victims)]
             }

@@ -118,7 +118,7 @@ fn run(config: &EngineConfig, timeline: &[(i64, Step)], start: i64) -> (Engine, 
                 if *gone {
                     Input::Evicted { uid }
                 } else {
-                    Input::EvictionFailed { uid }
+                    Input::EvictionFailed { uid, again: None }
                 }
             }
             Step::CleanupTimeout => Input::CleanupTimeout,
