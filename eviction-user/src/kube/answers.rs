@@ -25,8 +25,10 @@ pub(super) enum Said {
 /// What has come of asking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answered {
-    /// It is leaving, or has left.
+    /// It is leaving.
     Granted,
+    /// It has left already: nothing was granted.
+    Gone,
     Refused(Refusal),
     /// The server does not answer, for this reason.
     Away(String),

@@ -108,6 +108,11 @@ impl Asking {
         doubtful.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// This very one, and not that the pod was asked for again.
+    fn doubts(&self, record: &Record) -> bool {
+        self.doubtful().iter().any(|other| other.id == record.id)
+    }
+
     fn doubt(&self, record: &Record) {
         self.trust(record);
         let doubtful = self.doubtful.lock();
@@ -133,6 +138,8 @@ impl Desk {
             let record = &record.id;
             tracing::warn!(record, "a restart will not know of this eviction: {error}");
         }
+        // Asked for again: that answer counts.
+        self.asking.trust(&record);
         let answered = match self.others_in_doubt(&record).await {
             Some(answered) => answered,
             None => self.evict(&record).await,
@@ -145,7 +152,8 @@ impl Desk {
         let mut delays = DefaultBackoff::default();
         let answered = loop {
             match self.asking.look(&record).await {
-                Ok(Seen::Gone | Seen::Leaving) => break Answered::Granted,
+                Ok(Seen::Gone) => break Answered::Gone,
+                Ok(Seen::Leaving) => break Answered::Granted,
                 Ok(Seen::There) => {
                     break Answered::Refused(Refusal {
                         reason: "the API server had not granted it before the restart".to_owned(),
@@ -171,7 +179,8 @@ impl Desk {
             Ok(Ok(Said::Refused(refusal))) => return Answered::Refused(refusal),
             Ok(Ok(Said::Unclear(words))) => match asking.look(record).await {
                 Ok(Seen::There) => return answers::stays(&words),
-                Ok(Seen::Gone | Seen::Leaving) => return Answered::Granted,
+                Ok(Seen::Gone) => return Answered::Gone,
+                Ok(Seen::Leaving) => return Answered::Granted,
                 Err(_) => words,
             },
             Ok(Err(error)) => error,
@@ -179,10 +188,12 @@ impl Desk {
         };
         let why = format!("the API server cannot be asked: {why}");
         // It may have been heard.
-        if !ask.kills
-            && let Ok(Seen::Gone | Seen::Leaving) = asking.look(record).await
-        {
-            return Answered::Granted;
+        if !ask.kills {
+            match asking.look(record).await {
+                Ok(Seen::Gone) => return Answered::Gone,
+                Ok(Seen::Leaving) => return Answered::Granted,
+                Ok(Seen::There) | Err(_) => {}
+            }
         }
         asking.doubt(record);
         Answered::Away(why)
@@ -216,9 +227,8 @@ impl Desk {
     async fn answered(mut self, record: Record, answered: Answered) {
         let name = &record.name;
         match &answered {
-            Answered::Granted => self.asking.trust(&record),
+            Answered::Granted | Answered::Gone => {}
             Answered::Refused(refusal) => {
-                self.asking.trust(&record);
                 self.kept.remove(&record);
                 let why = &refusal.reason;
                 tracing::warn!(
@@ -230,15 +240,36 @@ impl Desk {
                 tracing::warn!(record = record.id, "the eviction of {name} is open: {why}");
             }
         }
-        let is_granted = answered == Answered::Granted;
-        self.asking.tell(&record, answered);
-        if is_granted {
+        self.asking.tell(&record, answered.clone());
+        match answered {
+            Answered::Refused(_) => return,
+            Answered::Away(_) => return self.until_certain(&record).await,
             // Whose status we have patched meanwhile has its event.
-            if !self.has_record(&record) {
-                self.tell_pod(&record).await;
+            Answered::Granted if !self.has_record(&record) => self.tell_pod(&record).await,
+            Answered::Granted | Answered::Gone => {}
+        }
+        while !self.is_torn_down(&record).await {}
+        self.kept.remove(&record);
+    }
+
+    /// Looks until the server shows whether it was heard after all; if so, until the pod is gone.
+    async fn until_certain(&self, record: &Record) {
+        let mut is_told = false;
+        while self.asking.doubts(record) {
+            match self.asking.look(record).await {
+                Ok(Seen::Gone | Seen::There) => {
+                    self.asking.trust(record);
+                    self.kept.remove(record);
+                }
+                Ok(Seen::Leaving) if !is_told => {
+                    is_told = true;
+                    if !self.has_record(record) {
+                        self.tell_pod(record).await;
+                    }
+                }
+                Ok(Seen::Leaving) | Err(_) => {}
             }
-            while !self.is_torn_down(&record).await {}
-            self.kept.remove(&record);
+            sleep(AGAIN).await;
         }
     }
 

@@ -95,7 +95,7 @@ impl Asks {
                     None => Answer::None,
                 }
             }
-            Some(Answered::Granted) => Answer::Granted,
+            Some(Answered::Granted | Answered::Gone) => Answer::Granted,
             Some(Answered::Away(why)) if is_urgent => Answer::Bypassed(why),
             Some(Answered::Away(why)) => self.refused(uid, answers::away(why)),
             Some(Answered::Refused(refusal)) => self.refused(uid, refusal),
@@ -113,7 +113,7 @@ impl Asks {
     /// Who is killed without having been granted is started again by its kubelet, unless its status says that it has ended.
     pub(super) fn ending(&mut self, uid: &Uid) {
         self.hear();
-        let is_open = |asked: &&Asked| asked.answered != Some(Answered::Granted);
+        let is_open = |a: &&Asked| !matches!(a.answered, Some(Answered::Granted | Answered::Gone));
         if let Some(asked) = self.asked.get(uid.as_str()).filter(is_open) {
             let mut record = asked.record.clone();
             record.ask = None;

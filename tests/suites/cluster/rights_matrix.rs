@@ -37,6 +37,12 @@ fn rows() -> Vec<(Value, Rights)> {
         (json!({}), &[]),
         (json!({"afterEviction": "delete"}), &["delete pods"]),
         (json!({"storageLimits": true}), &[]),
+        (
+            json!({"evictionSoft": {"memory.available": "1Gi"}, "evictionSoftGracePeriod": {"memory.available": "1m"}}),
+            &["create pods/eviction"],
+        ),
+        (json!({"hardPolicy": "api"}), &["create pods/eviction"]),
+        (json!({"hardPolicy": "kill+api"}), &["create pods/eviction"]),
         (json!({"evictionHard": {"nodefs.available": "5%"}}), &[]),
         (json!({"privileged": true}), &[]),
         (json!({"dryRun": true}), &[]),

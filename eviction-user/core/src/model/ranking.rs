@@ -94,6 +94,8 @@ pub enum Exclusion {
     Protected(Protection),
     /// An earlier kill of it failed.
     BackedOff,
+    /// Whoever has to be asked for it has refused its end.
+    Refused,
     /// Below the configured minimum size.
     TooSmall,
 }
@@ -106,6 +108,7 @@ impl fmt::Display for Exclusion {
             }
             Self::Protected(protection) => protection.fmt(f),
             Self::BackedOff => f.write_str("an earlier kill failed, backing off"),
+            Self::Refused => f.write_str("its end was refused, to be asked for again later"),
             Self::TooSmall => f.write_str("uses less than the minimum victim size"),
         }
     }

@@ -240,6 +240,15 @@ impl Story {
         })
     }
 
+    /// `again`: seconds.
+    pub(crate) fn refused(&mut self, at: i64, uid: &str, again: i64) -> Vec<Action> {
+        self.now = at;
+        self.input(Input::EvictionFailed {
+            uid: Uid::new(uid),
+            again: Some(Span::from_secs(again)),
+        })
+    }
+
     pub(crate) fn reclaimed(&mut self, at: i64, left: Option<Left>) -> Vec<Action> {
         self.now = at;
         self.input(Input::Reclaimed(

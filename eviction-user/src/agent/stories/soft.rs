@@ -285,3 +285,26 @@ async fn case_46_a_kill_waits_for_the_budgets_yes_and_one_without_an_answer_is_t
         assert_eq!(told.count(), usize::from(bypassed));
     }
 }
+
+/// User case 49.
+#[tokio::test]
+async fn case_49_where_all_are_refused_each_is_asked_for_once() {
+    let node = asking(&[("a", 300), ("hog", 450)]);
+    let refusal = || refusal(Duration::from_secs(600), false);
+    node.0.borrow_mut().answers = [("a", refusal()), ("hog", refusal())].into();
+    let looks = async {
+        node.until("nobody was chosen", |node| refused(node).len() == 2)
+            .await;
+        for _ in 0..3 {
+            let before = node.0.borrow().looks;
+            node.0.borrow_mut().event = Some(event());
+            node.until("no look", |node| node.looks > before).await;
+        }
+    };
+    let often = super::Settings {
+        interval: Duration::from_millis(5),
+        ..settings()
+    };
+    node.run_with(config(600), often, looks).await;
+    assert_eq!(node.0.borrow().asked, ["hog", "a"]);
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use eviction_core::model::{FsLayout, Pod, Snapshot, Span, Threshold, Timestamp};
 use eviction_core::policy::Settings;
 use eviction_core::policy::additions::Additions;
-use eviction_core::policy::additions::exclusion::{BackedOff, Exclusions};
+use eviction_core::policy::additions::exclusion::{BackedOff, Exclusions, Refused};
 use eviction_core::policy::admission;
 use eviction_core::policy::cycle::{self, Decision, State};
 use eviction_core::policy::thresholds::parse::parse;
@@ -215,6 +215,7 @@ impl Timeline {
         let exclusions = Exclusions {
             additions: &additions,
             backed_off: &backed_off,
+            refused: &Refused::default(),
         };
         let mut decision = cycle::run(&mut self.state, &self.settings, &exclusions, now, &snapshot)
             .map_err(to_text)?;

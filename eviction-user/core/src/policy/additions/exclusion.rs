@@ -9,11 +9,42 @@ use crate::model::{Candidate, Exclusion, Outcome, Pod, Ranking, Resource, Timest
 /// Candidates whose kill failed, and until when they are passed over.
 pub type BackedOff = BTreeMap<Uid, Timestamp>;
 
+/// Candidates whose end was refused by somebody who had to be asked. Unlike those of a kill that failed they do not have their turn
+/// before their time, not even when nobody else is left.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Refused(BTreeMap<Uid, Refusal>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+struct Refusal {
+    until: Timestamp,
+    /// To a soft threshold, which says nothing of what a hard one may do.
+    is_soft: bool,
+}
+
+impl Refused {
+    pub fn put(&mut self, uid: Uid, until: Timestamp, is_soft: bool) {
+        self.0.insert(uid, Refusal { until, is_soft });
+    }
+
+    /// `is_short`: a hard threshold is met.
+    pub fn forget(&mut self, now: Timestamp, is_short: bool) {
+        self.0
+            .retain(|_, refusal| refusal.until > now && !(refusal.is_soft && is_short));
+    }
+
+    fn has(&self, uid: &Uid) -> bool {
+        self.0.contains_key(uid)
+    }
+}
+
 /// All reasons against evicting a pod, the kubelet's own first.
 #[derive(Debug, Clone, Copy)]
 pub struct Exclusions<'a> {
     pub additions: &'a Additions,
     pub backed_off: &'a BackedOff,
+    pub refused: &'a Refused,
 }
 
 impl Exclusions<'_> {
@@ -57,6 +88,9 @@ impl Exclusions<'_> {
     fn lasting(&self, pod: &Pod) -> Option<Exclusion> {
         if critical::is_critical(pod) {
             return Some(Exclusion::Critical);
+        }
+        if self.refused.has(&pod.uid) {
+            return Some(Exclusion::Refused);
         }
         self.additions.protection.of(pod).map(Exclusion::Protected)
     }

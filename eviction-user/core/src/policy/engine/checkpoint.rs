@@ -1,7 +1,7 @@
 //! What an engine knows, taken out and put into another one: a recording starts with it when it
 //! starts in the middle of a run.
 
-use super::super::additions::exclusion::BackedOff;
+use super::super::additions::exclusion::{BackedOff, Refused};
 use super::super::additions::filling_guard::FillingGuard;
 use super::super::additions::pace::Pace;
 use super::super::cycle::{Pressure, State};
@@ -16,6 +16,8 @@ pub struct Checkpoint {
     waiting: Option<Waiting>,
     reclaiming: Option<Box<Pressure>>,
     backed_off: BackedOff,
+    #[cfg_attr(feature = "serde", serde(default))]
+    refused: Refused,
     pace: Pace,
     #[cfg_attr(feature = "serde", serde(default))]
     filling: FillingGuard,
@@ -35,6 +37,7 @@ impl Engine {
             waiting: self.waiting.clone(),
             reclaiming: self.reclaiming.clone(),
             backed_off: self.backed_off.clone(),
+            refused: self.refused.clone(),
             pace: self.pace.clone(),
             filling: self.filling.clone(),
             held_until: self.held_until,
@@ -55,6 +58,7 @@ impl Engine {
             waiting: from.waiting,
             reclaiming: from.reclaiming,
             backed_off: from.backed_off,
+            refused: from.refused,
             pace: from.pace,
             filling: from.filling,
             held_until: from.held_until,

@@ -26,11 +26,14 @@ impl Engine {
         self.look_due = None;
         self.held_until = None;
         self.backed_off.retain(|_, until| *until > now);
+        let is_short = self.is_short(&snapshot.summary, |_| true);
+        self.refused.forget(now, is_short);
 
         let reported = self.state.conditions().to_vec();
         let exclusions = Exclusions {
             additions: &self.config.additions,
             backed_off: &self.backed_off,
+            refused: &self.refused,
         };
         let decision = cycle::run(
             &mut self.state,

@@ -13,7 +13,7 @@ mod waiting;
 
 use std::sync::Arc;
 
-use super::additions::exclusion::{BackedOff, Exclusions};
+use super::additions::exclusion::{BackedOff, Exclusions, Refused};
 use super::additions::filling_guard::FillingGuard;
 use super::additions::pace::Pace;
 use super::admission::{self, Admission};
@@ -44,7 +44,7 @@ pub enum Input {
     /// The victim could not be removed; it is passed over for a while.
     EvictionFailed {
         uid: Uid,
-        /// For so long, where somebody has said so.
+        /// For so long, where whoever was asked has refused it.
         #[cfg_attr(feature = "serde", serde(default))]
         again: Option<Span>,
     },
@@ -62,6 +62,7 @@ pub struct Engine {
     /// Node-level reclaim that is under way.
     reclaiming: Option<Box<Pressure>>,
     backed_off: BackedOff,
+    refused: Refused,
     pace: Pace,
     filling: FillingGuard,
     /// When an eviction that was held back may be tried again.
@@ -79,6 +80,7 @@ impl Engine {
             waiting: None,
             reclaiming: None,
             backed_off: BackedOff::new(),
+            refused: Refused::default(),
             filling: FillingGuard::default(),
             held_until: None,
             look_due: None,
@@ -103,8 +105,12 @@ impl Engine {
             Input::EvictionFailed { uid, again } => {
                 self.pace.revoke(&uid);
                 self.filling.forget();
-                let pause = again.unwrap_or(self.config.failed_kill_backoff);
-                self.back_off(&uid, now.plus(pause));
+                match again {
+                    Some(again) => self
+                        .refused
+                        .put(uid.clone(), now.plus(again), self.is_soft()),
+                    None => self.back_off(&uid, now.plus(self.config.failed_kill_backoff)),
+                }
                 self.victim_done(now, &uid);
             }
             Input::CleanupTimeout => {}
@@ -155,6 +161,12 @@ impl Engine {
         ranking
     }
 
+    /// Is it a soft threshold that victims go for?
+    fn is_soft(&self) -> bool {
+        let waiting = self.waiting.as_ref();
+        waiting.is_some_and(|waiting| !waiting.grace.is_zero())
+    }
+
     fn back_off(&mut self, uid: &Uid, until: Timestamp) {
         self.backed_off.insert(uid.clone(), until);
     }
@@ -163,6 +175,7 @@ impl Engine {
         Exclusions {
             additions: &self.config.additions,
             backed_off: &self.backed_off,
+            refused: &self.refused,
         }
     }
 }

@@ -18,6 +18,38 @@ fn memory_story() -> Story {
 }
 
 #[test]
+fn case_49_who_was_refused_is_passed_over_until_its_time_also_if_nobody_else_is_left() {
+    let pods = [pod("a", 0, 300), pod("b", 0, 200)];
+    for (again, at, expected) in [(0, 1, "a"), (60, 59, "b"), (60, 62, "a")] {
+        let mut story = memory_story();
+        assert_eq!(story.victims(0, memory(50), &pods), ["a"]);
+        story.refused(1, "a", again);
+        assert_eq!(story.victims(at, memory(50), &pods), [expected]);
+    }
+    let mut story = memory_story();
+    for (at, expected) in [(0, "a"), (1, "b")] {
+        assert_eq!(story.victims(at, memory(50), &pods), [expected]);
+        story.refused(at, expected, 10);
+    }
+    assert!(story.victims(2, memory(50), &pods).is_empty());
+    assert_eq!(story.victims(10, memory(50), &pods), ["a"]);
+}
+
+#[test]
+fn what_a_soft_threshold_was_refused_a_hard_one_may_take() {
+    let mut story = Story::new(vec![
+        hard(Signal::MemoryAvailable, "100"),
+        soft(Signal::MemoryAvailable, "200", 1),
+    ]);
+    let pods = [pod("a", 0, 300)];
+    story.look(0, memory(150), &pods);
+    assert_eq!(story.victims(2, memory(150), &pods), ["a"]);
+    story.refused(3, "a", 600);
+    assert!(story.victims(4, memory(150), &pods).is_empty());
+    assert_eq!(story.victims(5, memory(50), &pods), ["a"]);
+}
+
+#[test]
 fn case_49_after_a_kill_that_failed_the_next_candidate_has_its_turn() {
     let mut story = memory_story();
     let pods = [pod("a", 0, 300), pod("b", 0, 200)];
