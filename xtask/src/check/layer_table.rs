@@ -43,6 +43,7 @@ pub(super) const TREES: [Tree; 2] = [
                     "model",
                     "ports",
                     "sys",
+                    "host::Answer",
                     "host::kill",
                     "host::as_container",
                     "host::DiskUses",
