@@ -11,10 +11,14 @@ use std::time::Duration;
 
 mod growth;
 mod moved;
+mod reclaim;
 mod record_id;
 mod removal;
 pub use growth::{Consumer, Grown, Growth};
 pub use moved::{Coverage, FsPlace, Moved, MovedSignal};
+pub use reclaim::{
+    Freed, NodeReclaim, PodFate, ReclaimBy, ReclaimEnd, ReclaimOrder, ReclaimReport, Removed,
+};
 pub use record_id::record_id;
 pub use removal::{Begun, KillError, KillReport, Refusal, Removal};
 
@@ -229,31 +233,6 @@ pub struct LimitsLook {
     pub again: Duration,
 }
 
-/// How a node-level reclaim went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReclaimReport {
-    pub took: Duration,
-    pub end: ReclaimEnd,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReclaimEnd {
-    #[error("exit code {0}")]
-    Exited(i32),
-    #[error("killed by signal {0}")]
-    Signalled(i32),
-    #[error("not done within {} s, killed", .0.as_secs_f64())]
-    TimedOut(Duration),
-    #[error("not run: {0}")]
-    NotRun(String),
-}
-
-impl ReclaimEnd {
-    pub fn is_good(&self) -> bool {
-        *self == Self::Exited(0)
-    }
-}
-
 /// Carries out evictions.
 pub trait Executor {
     /// Kills at once where nobody has to be asked; returns when the signals are sent, not when the victim is gone. A victim that has
@@ -275,11 +254,11 @@ pub trait Executor {
     /// How many processes an eviction would hit; `None`: it cannot be told.
     fn processes(&self, eviction: &Eviction) -> Option<usize>;
 
-    /// Is there a way to free node-level resources?
-    fn can_reclaim(&self) -> bool;
+    /// Who frees node-level resources, if anybody does.
+    fn reclaims_by(&self) -> Option<ReclaimBy>;
 
     /// Begins to free node-level resources, and does not wait for the end.
-    fn reclaim(&mut self, signal: Signal);
+    fn reclaim(&mut self, order: ReclaimOrder);
 
     /// How the reclaim went, once it has ended.
     fn reclaimed(&mut self) -> Option<ReclaimReport>;
@@ -329,13 +308,6 @@ impl LadderStep {
     pub fn is_used(&self) -> bool {
         self.places > 0
     }
-}
-
-/// Growth of what is available on a file system; negative: others were faster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Freed {
-    pub bytes: i64,
-    pub inodes: i64,
 }
 
 /// One thing that happened.
@@ -422,12 +394,13 @@ pub enum Entry {
     /// Node-level resources are being freed; in a dry run they would be.
     Reclaim {
         at: Timestamp,
-        signal: Signal,
-        dry_run: bool,
+        order: ReclaimOrder,
+        by: ReclaimBy,
     },
     Reclaimed {
         at: Timestamp,
         signal: Signal,
+        dry_run: bool,
         report: ReclaimReport,
         /// On the signal's file system, whoever freed it; `None`: it could not be read.
         freed: Option<Freed>,

@@ -96,7 +96,7 @@ impl Blob {
 
 /// Writes the archive of an image that runs `program` to `path`. `name`: repository and tag. `arguments`: those that it always
 /// has, before any that a pod gives.
-pub(crate) fn write(path: &Path, program: &[u8], name: &str, arguments: &[&str]) -> Result<()> {
+pub fn write(path: &Path, program: &[u8], name: &str, arguments: &[&str]) -> Result<()> {
     let own = format!("/{PROGRAM}");
     let entrypoint: Vec<&str> = [own.as_str()].iter().chain(arguments).copied().collect();
     let mut archive = tar::Builder::new(File::create(path)?);

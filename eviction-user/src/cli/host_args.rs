@@ -9,6 +9,7 @@ use super::kubelet_args;
 use super::kubelet_watch::KubeletWatch;
 use super::pairing;
 use super::runtime_disks::RuntimeDisks;
+use super::runtime_reclaim::Reclaim;
 use crate::bpf::Wanted;
 use crate::config::{Effective, FsPaths, HostConfig, HostFlags, PodsLayout, WarningKind};
 use crate::host::{
@@ -60,11 +61,14 @@ pub(super) struct HostArgs {
 /// What frees disk space before anybody has to go.
 #[derive(Debug, Args)]
 struct ReclaimArgs {
-    /// A shell command that frees disk space of the node, run before a workload is evicted for a disk
-    /// signal, whose name is in EVICTION_SIGNAL. If it frees enough, nobody is evicted.
-    #[arg(long, value_name = "COMMAND")]
+    /// What frees disk space of the node before a workload is evicted for a disk signal; if it frees enough,
+    /// nobody is. With --platform host: a shell command, with the signal's name in EVICTION_SIGNAL. With
+    /// --platform kubernetes: `runtime` (the default with a disk threshold), the container runtime removes
+    /// dead containers, then unused images, for 30 s at most; or `off`, that is left to the kubelet: for
+    /// nodes that cannot pull an image again (offline, imagePullPolicy Never).
+    #[arg(long, value_name = "COMMAND|runtime|off")]
     reclaim: Option<String>,
-    /// How long the command may take; then it is killed with all that it started. [default: 60s]
+    /// How long the command may take, with --platform host; then it is killed with all that it started. [default: 60s]
     #[arg(long, value_name = "DURATION")]
     reclaim_timeout: Option<String>,
 }
@@ -85,6 +89,8 @@ pub(super) struct Host {
     kubelet: Option<KubeletWatch>,
     /// What the container runtime says of its disks; with [`Self::cluster`], where a disk is watched.
     runtime: Option<RuntimeDisks>,
+    /// What the container runtime removes before a pod goes; with [`Self::cluster`], where that is wanted.
+    pub(super) reclaim: Option<Reclaim>,
     max_processes: Option<u64>,
 }
 
@@ -121,6 +127,10 @@ impl HostArgs {
             .as_ref()
             .map(|told| self.kube.places(nodefs, watches_a_disk, &told.layout))
             .transpose()?;
+        let reclaim = told
+            .as_ref()
+            .filter(|_| config.runtime_reclaims)
+            .map(|told| Reclaim::of(&self.kube.runtime, &told.layout, self.kube.node()));
         let (kubelet, runtime) = told.map_or((None, None), |told| (told.kubelet, told.runtime));
         check_containerfs(&config.thresholds, file_systems.layout())?;
         warn_unknown_workloads(&config, &root);
@@ -134,6 +144,7 @@ impl HostArgs {
             pod_places,
             kubelet,
             runtime,
+            reclaim,
             max_processes: self.max_processes,
         })
     }

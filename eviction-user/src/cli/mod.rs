@@ -20,6 +20,7 @@ mod replay;
 mod run;
 mod runtime_args;
 mod runtime_disks;
+mod runtime_reclaim;
 mod source;
 mod stop;
 mod table;

@@ -7,13 +7,13 @@ use super::source::{self, BpfArgs, EventsMode, KernelSource, Source, Target};
 use super::{Exit, Failure, guards, place, stop};
 use crate::agent::{self, Agent, Lines, Privileges, Settings};
 use crate::host::{
-    CgroupExecutor, GuardsAsked, HostOwner, LimitWatch, Meter, NodeInventory, Owner, Scan, Scanner,
-    Share,
+    CgroupExecutor, CommandReclaim, GuardsAsked, HostOwner, LimitWatch, Meter, NodeInventory,
+    Owner, Scan, Scanner, Share,
 };
 use crate::kube::{Cluster, NodeEvents};
 use crate::model::Action;
 use crate::policy::{Engine, EngineConfig, local_storage};
-use crate::ports::{Entry, PressureSource, Started};
+use crate::ports::{Entry, NodeReclaim, PressureSource, Started};
 use crate::record::Recorder;
 use crate::record::victims::{self, KeptVictim, VictimKeeper};
 use crate::sys::cgroup::{CgroupNames, ChangeFeed};
@@ -113,6 +113,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         hierarchy,
         root,
         pod_places,
+        reclaim,
+        file_systems,
         ..
     } = host;
     let target = Target {
@@ -124,7 +126,14 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         Some((cluster, places)) => Box::new(cluster.owner(root, places)),
         None => Box::new(HostOwner::new(root)),
     };
-    let executor = CgroupExecutor::new(owner, hierarchy.clone(), config.reclaim.clone())
+    let command = config.reclaim.clone().map(CommandReclaim::start);
+    let command = command.transpose().map_err(|e| Failure::runtime(&e))?;
+    let reclaimer: Option<Box<dyn NodeReclaim>> = match (reclaim.zip(cluster.as_ref()), command) {
+        (Some((reclaim, cluster)), _) => Some(reclaim.start(&file_systems, cluster)?),
+        (None, Some(command)) => Some(Box::new(command)),
+        (None, None) => None,
+    };
+    let executor = CgroupExecutor::new(owner, hierarchy.clone(), reclaimer)
         .map_err(|e| Failure::runtime(&e))?;
     let cgroups = CgroupNames::new(hierarchy);
     let output = args.output;

@@ -42,6 +42,8 @@ pub struct HostConfig {
     pub paths: FsPaths,
     pub workloads: Vec<WorkloadSpec>,
     pub reclaim: Option<ReclaimCommand>,
+    /// Before a pod goes for a disk, the container runtime removes what nobody needs.
+    pub runtime_reclaims: bool,
     pub interval: Duration,
     pub transition_period: Span,
     pub max_pod_grace_secs: i64,
@@ -150,6 +152,7 @@ impl HostConfig {
             thresholds,
             paths: given.paths.clone(),
             reclaim,
+            runtime_reclaims: false,
             workloads: workloads(&given.workloads)?,
             // Checked to be positive.
             interval: u64::try_from(interval).map_or(Duration::ZERO, Duration::from_nanos),

@@ -9,6 +9,7 @@ use super::format::Format;
 use super::layer::Layer;
 use super::origin::{Origin, Sourced};
 use crate::kube::{KubeletFlags, RunningKubelet};
+use crate::model::Span;
 use std::path::{Path, PathBuf};
 
 /// Unless it is told otherwise (`--root-dir`).
@@ -159,6 +160,10 @@ pub struct PodsLayout {
     pub pod_logs: Sourced<PathBuf>,
     /// Of the runtime: where it is asked about images.
     pub runtime: Sourced<String>,
+    /// Of the runtime: where it is asked about containers.
+    pub containers: Sourced<String>,
+    /// Younger images are not removed.
+    pub image_min_age: Sourced<Span>,
     /// `None`: nobody says so.
     pub root_dir: Option<Sourced<PathBuf>>,
 }
@@ -166,15 +171,13 @@ pub struct PodsLayout {
 impl PodsLayout {
     /// `ours`: of `--config`.
     pub fn of(ours: &Effective, kubelet: &KubeletSettings) -> Self {
-        let said = |setting: fn(&Effective) -> &Sourced<String>| {
-            let ours = setting(ours);
-            let kubelets = kubelet.effective.as_ref().map(setting);
-            let said = kubelets.filter(|_| ours.origin.is_default());
-            said.unwrap_or(ours).clone()
-        };
+        let kubelets = kubelet.effective.as_ref();
+        let said = |setting| said(ours, kubelets, setting);
+        let image_min_age = self::said(ours, kubelets, |of| &of.image_min_age);
         let logs = said(|of| &of.pod_logs);
         let images = said(|of| &of.image_endpoint);
         let is_apart = !images.value.is_empty();
+        let containers = said(|of| &of.runtime_endpoint);
         Self {
             cgroup_root: said(|of| &of.cgroup_root),
             cgroup_driver: said(|of| &of.cgroup_driver),
@@ -182,12 +185,22 @@ impl PodsLayout {
                 value: logs.value.into(),
                 origin: logs.origin,
             },
-            runtime: if is_apart {
-                images
-            } else {
-                said(|of| &of.runtime_endpoint)
-            },
+            runtime: if is_apart { images } else { containers.clone() },
+            containers,
+            image_min_age,
             root_dir: kubelet.root_dir.clone(),
         }
     }
+}
+
+/// Ours where it is set, else the kubelet's.
+fn said<T: Clone>(
+    ours: &Effective,
+    kubelets: Option<&Effective>,
+    setting: fn(&Effective) -> &Sourced<T>,
+) -> Sourced<T> {
+    let ours = setting(ours);
+    let kubelets = kubelets.map(setting);
+    let said = kubelets.filter(|_| ours.origin.is_default());
+    said.unwrap_or(ours).clone()
 }

@@ -6,6 +6,7 @@ use super::error::ConfigError;
 use super::format::Format;
 use super::fs_paths::{self, FsPaths};
 use super::host::{HostConfig, HostError, HostFlags, Place, relevant};
+use super::reclaim;
 use super::warning::{Warning, WarningKind};
 use crate::model::{Signal, Threshold};
 use crate::policy::thresholds::parse::Source;
@@ -33,6 +34,8 @@ impl HostConfig {
         let has_disk = thresholds
             .iter()
             .any(|t| fs_paths::flag(t.signal).is_some());
+        let runtime_reclaims =
+            reclaim::of_pods(given.reclaim.as_deref(), has_disk).map_err(HostError::from)?;
         if !given.storage_limits && !has_disk {
             paths.clone_from(&given.paths);
         }
@@ -50,6 +53,7 @@ impl HostConfig {
             thresholds,
             paths,
             reclaim: None,
+            runtime_reclaims,
             workloads: Vec::new(),
             // Checked to be positive.
             interval: u64::try_from(interval).map_or(Duration::ZERO, Duration::from_nanos),
@@ -74,7 +78,6 @@ impl Effective {
 fn for_a_host_only(given: &HostFlags) -> Option<&'static str> {
     let flags = [
         ("--workload", !given.workloads.is_empty()),
-        ("--reclaim", given.reclaim.is_some()),
         ("--reclaim-timeout", given.reclaim_timeout.is_some()),
     ];
     let given = flags.into_iter().find(|(_, is_given)| *is_given);
@@ -202,6 +205,24 @@ mod tests {
     }
 
     #[test]
+    fn the_runtime_reclaims_where_a_disk_has_a_line_unless_that_is_left_to_the_kubelet() {
+        for (line, word, expected) in [
+            ("nodefs.available<5%", None, true),
+            ("nodefs.available<5%", Some("runtime"), true),
+            ("nodefs.available<5%", Some("off"), false),
+            ("memory.available<1Gi", None, false),
+            ("memory.available<1Gi", Some("off"), false),
+        ] {
+            let given = HostFlags {
+                reclaim: word.map(str::to_owned),
+                ..flags(Some(line))
+            };
+            let config = resolve_beside(&given, Some("/k")).unwrap();
+            assert_eq!(config.runtime_reclaims, expected, "{line} {word:?}");
+        }
+    }
+
+    #[test]
     fn without_a_word_the_kubelets_defaults_are_in_force_as_far_as_they_are_ours() {
         let config = resolve(&flags(None)).unwrap();
         let texts: Vec<_> = config.thresholds.iter().map(|t| t.signal).collect();
@@ -315,7 +336,25 @@ mod tests {
             storage_limits: true,
             ..flags(None)
         };
+        let reclaims = |word: &str, hard: Option<&str>| HostFlags {
+            reclaim: Some(word.to_owned()),
+            paths: FsPaths {
+                nodefs: hard.map(|_| "/k".into()),
+                ..FsPaths::default()
+            },
+            ..flags(hard)
+        };
+        let disk = Some("nodefs.available<5%");
         for (flags, said) in [
+            (
+                reclaims("rm -r /tmp", disk),
+                "--reclaim \"rm -r /tmp\": with --platform kubernetes it is `runtime`",
+            ),
+            (reclaims("", disk), "or `off`"),
+            (
+                reclaims("runtime", None),
+                "--reclaim runtime is given, but no threshold is about a disk",
+            ),
             (limits, "--storage-limits needs --nodefs"),
             (path, "no threshold is about imagefs"),
             (

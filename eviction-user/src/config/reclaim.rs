@@ -1,4 +1,4 @@
-//! The command that frees disk space before a workload has to go.
+//! What frees disk space before a workload has to go: on a host a command, for pods the container runtime.
 
 use crate::host::ReclaimCommand;
 use crate::model::Span;
@@ -17,6 +17,14 @@ pub enum ReclaimError {
         "--reclaim is given, but no threshold is about a disk: add one to --eviction-hard, as in 'nodefs.available<10%'"
     )]
     NoDisk,
+    #[error(
+        "--reclaim {0:?}: with --platform kubernetes it is `runtime` (the container runtime removes dead containers and unused images before a pod goes) or `off` (that is left to the kubelet)"
+    )]
+    NotForPods(String),
+    #[error(
+        "--reclaim runtime is given, but no threshold is about a disk: add one to --eviction-hard, as in 'nodefs.available<5%', or leave it out"
+    )]
+    NoDiskOfPods,
     #[error("--reclaim-timeout has no effect without --reclaim")]
     IdleTimeout,
     #[error("--reclaim-timeout: {0}; give a duration, as in 90s")]
@@ -46,6 +54,17 @@ pub(super) fn resolve(
         command: command.to_owned(),
         limit: timeout.map_or(Ok(DEFAULT_LIMIT), limit)?,
     }))
+}
+
+/// Is the runtime to do it? `None`: where there is something to do.
+pub(super) fn of_pods(word: Option<&str>, watches_a_disk: bool) -> Result<bool, ReclaimError> {
+    match word {
+        None => Ok(watches_a_disk),
+        Some("off") => Ok(false),
+        Some("runtime") if watches_a_disk => Ok(true),
+        Some("runtime") => Err(ReclaimError::NoDiskOfPods),
+        Some(other) => Err(ReclaimError::NotForPods(other.to_owned())),
+    }
 }
 
 fn limit(text: &str) -> Result<Duration, ReclaimError> {

@@ -1,18 +1,13 @@
 //! One question, one answer.
 
+use super::call::{call, connect, refused};
 use super::messages::{
     FilesystemUsage, ImageFsInfoRequest, ImageFsInfoResponse, VersionRequest, VersionResponse,
 };
-use std::error::Error;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tonic::client::Grpc;
-use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Request, Status};
-use tonic_prost::ProstCodec;
 
 const IMAGE_FS_INFO: &str = "/runtime.v1.ImageService/ImageFsInfo";
 const VERSION: &str = "/runtime.v1.RuntimeService/Version";
@@ -72,12 +67,7 @@ pub fn ask(socket: BorrowedFd<'_>, patience: Duration) -> Result<Answer, CriErro
 }
 
 async fn answer(socket: BorrowedFd<'_>) -> Result<Answer, CriError> {
-    // A name of its own, so that a socket with a long path can be reached, too, and one that only another process has.
-    let name = format!("unix:///proc/self/fd/{}", socket.as_raw_fd());
-    let connection = async { Endpoint::from_shared(name)?.connect().await };
-    let channel = connection
-        .await
-        .map_err(|error| CriError::Connection(innermost(&error)))?;
+    let channel = connect(socket).await?;
     let info: ImageFsInfoResponse = call(&channel, IMAGE_FS_INFO, ImageFsInfoRequest {})
         .await
         .map_err(refused)?;
@@ -104,35 +94,4 @@ fn first(usages: &[FilesystemUsage]) -> Result<Option<PathBuf>, CriError> {
         return Ok(Some(path));
     }
     Err(CriError::NoPath(id.mountpoint.clone()))
-}
-
-async fn call<Q, A>(channel: &Channel, path: &'static str, question: Q) -> Result<A, Status>
-where
-    Q: prost::Message + Send + Sync + 'static,
-    A: prost::Message + Default + Send + Sync + 'static,
-{
-    let mut client = Grpc::new(channel.clone());
-    client
-        .ready()
-        .await
-        .map_err(|error| Status::unavailable(innermost(&error)))?;
-    let path = PathAndQuery::from_static(path);
-    let answer = client.unary(Request::new(question), path, ProstCodec::<Q, A>::default());
-    answer.await.map(tonic::Response::into_inner)
-}
-
-fn refused(status: Status) -> CriError {
-    match status.code() {
-        Code::Unimplemented => CriError::NoCri,
-        code => CriError::Refused(format!("{} ({code:?})", status.message())),
-    }
-}
-
-/// What really happened; the outer ones say only that something did.
-fn innermost(error: &dyn Error) -> String {
-    let mut inner = error;
-    while let Some(next) = inner.source() {
-        inner = next;
-    }
-    inner.to_string()
 }

@@ -23,6 +23,8 @@ use tonic::transport::Server;
 use tonic::{Response, Status};
 use tonic_prost::ProstCodec;
 
+mod reclaim;
+
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Says the same to everybody.
@@ -63,6 +65,10 @@ impl Runtime {
                 }),
             );
         }
+        Self::serving(router)
+    }
+
+    fn serving(router: Router) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runtime.sock");
         let runtime = tokio::runtime::Builder::new_current_thread()

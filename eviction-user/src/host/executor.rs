@@ -4,9 +4,11 @@
 use super::kill::{self, KillMethod};
 use super::owner::{Answer, Owner};
 use super::reap::Reaper;
-use super::reclaim::{ReclaimCommand, Reclaimer};
-use crate::model::{Eviction, Signal, Uid};
-use crate::ports::{Begun, Executor, KillError, KillReport, ReclaimReport, Removal};
+use crate::model::{Eviction, Uid};
+use crate::ports::{
+    Begun, Executor, KillError, KillReport, NodeReclaim, ReclaimBy, ReclaimOrder, ReclaimReport,
+    Removal,
+};
 use crate::sys::cgroup::{CgroupDir, CgroupError, Hierarchy};
 use crate::sys::clock;
 use crate::sys::fault::{self, Point};
@@ -18,8 +20,8 @@ pub struct CgroupExecutor {
     owner: Box<dyn Owner + Send>,
     hierarchy: Hierarchy,
     reaper: Reaper,
-    /// `None`: the user gave no command.
-    reclaimer: Option<Reclaimer>,
+    /// `None`: the user wants none.
+    reclaimer: Option<Box<dyn NodeReclaim>>,
     /// The victims that are being removed.
     victims: Vec<Victim>,
 }
@@ -39,13 +41,13 @@ impl CgroupExecutor {
     pub fn new(
         owner: Box<dyn Owner + Send>,
         hierarchy: Hierarchy,
-        reclaim: Option<ReclaimCommand>,
+        reclaimer: Option<Box<dyn NodeReclaim>>,
     ) -> io::Result<Self> {
         Ok(Self {
             owner,
             hierarchy,
             reaper: Reaper::start()?,
-            reclaimer: reclaim.map(Reclaimer::start).transpose()?,
+            reclaimer,
             victims: Vec::new(),
         })
     }
@@ -181,13 +183,13 @@ impl Executor for CgroupExecutor {
         kill::count(&self.group(eviction).ok()?).ok()
     }
 
-    fn can_reclaim(&self) -> bool {
-        self.reclaimer.is_some()
+    fn reclaims_by(&self) -> Option<ReclaimBy> {
+        self.reclaimer.as_ref().map(|reclaimer| reclaimer.by())
     }
 
-    fn reclaim(&mut self, signal: Signal) {
+    fn reclaim(&mut self, order: ReclaimOrder) {
         if let Some(reclaimer) = &mut self.reclaimer {
-            reclaimer.begin(signal);
+            reclaimer.begin(order);
         }
     }
 

@@ -32,6 +32,6 @@ pub use member::Reading;
 pub use notices::Notices;
 pub use own::Untouchable;
 pub use owner::{Answer, HostOwner, Owner};
-pub use reclaim::ReclaimCommand;
+pub use reclaim::{CommandReclaim, ReclaimCommand};
 pub use scan::{ScanResult, ScanTarget, Scanner, Share, Targets};
 pub use workload::{WorkloadSpec, WorkloadSpecError};

@@ -2,7 +2,7 @@
 //! of its own, because the deciding thread has to go on looking.
 
 use crate::model::Signal;
-use crate::ports::{ReclaimEnd, ReclaimReport};
+use crate::ports::{NodeReclaim, ReclaimBy, ReclaimEnd, ReclaimOrder, ReclaimReport};
 use crate::sys::clock;
 use crate::sys::pidfd::PidFd;
 use nix::errno::Errno;
@@ -26,7 +26,7 @@ pub struct ReclaimCommand {
 
 /// At most one command runs at a time; it ends with this value.
 #[derive(Debug)]
-pub(super) struct Reclaimer {
+pub struct CommandReclaim {
     orders: Sender<Signal>,
     reports: Receiver<ReclaimReport>,
     is_running: bool,
@@ -48,8 +48,8 @@ enum State {
     Ended,
 }
 
-impl Reclaimer {
-    pub(super) fn start(command: ReclaimCommand) -> io::Result<Self> {
+impl CommandReclaim {
+    pub fn start(command: ReclaimCommand) -> io::Result<Self> {
         let (orders, work) = channel();
         let (done, reports) = channel();
         let running = Arc::<Running>::default();
@@ -70,23 +70,28 @@ impl Reclaimer {
             running,
         })
     }
+}
 
-    /// Begins, unless it is under way.
-    pub(super) fn begin(&mut self, signal: Signal) {
+impl NodeReclaim for CommandReclaim {
+    fn by(&self) -> ReclaimBy {
+        ReclaimBy::Command
+    }
+
+    fn begin(&mut self, order: ReclaimOrder) {
         if !self.is_running {
             // The thread ends only when this value does.
-            self.is_running = self.orders.send(signal).is_ok();
+            self.is_running = self.orders.send(order.signal).is_ok();
         }
     }
 
-    pub(super) fn report(&mut self) -> Option<ReclaimReport> {
+    fn report(&mut self) -> Option<ReclaimReport> {
         let report = self.reports.try_recv().ok()?;
         self.is_running = false;
         Some(report)
     }
 }
 
-impl Drop for Reclaimer {
+impl Drop for CommandReclaim {
     fn drop(&mut self) {
         self.running.end();
     }
@@ -97,6 +102,7 @@ fn run(command: &ReclaimCommand, signal: Signal, running: &Running) -> ReclaimRe
     ReclaimReport {
         end: running.carry_out(command, signal),
         took: clock::elapsed_since(began),
+        removed: None,
     }
 }
 
@@ -190,13 +196,22 @@ fn ended(status: ExitStatus) -> ReclaimEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ReclaimCall;
 
-    fn reclaim(command: &str, limit: Duration) -> Reclaimer {
+    fn reclaim(command: &str, limit: Duration) -> CommandReclaim {
         let command = command.to_owned();
-        Reclaimer::start(ReclaimCommand { command, limit }).unwrap()
+        CommandReclaim::start(ReclaimCommand { command, limit }).unwrap()
     }
 
-    fn report(reclaimer: &mut Reclaimer) -> ReclaimReport {
+    fn order(signal: Signal) -> ReclaimOrder {
+        ReclaimOrder {
+            signal,
+            calls: ReclaimCall::BOTH,
+            dry_run: false,
+        }
+    }
+
+    fn report(reclaimer: &mut CommandReclaim) -> ReclaimReport {
         loop {
             if let Some(report) = reclaimer.report() {
                 return report;
@@ -211,12 +226,12 @@ mod tests {
         let file = dir.path().join("signal").display().to_string();
         let command = format!("echo $EVICTION_SIGNAL >> {file}; exit 3");
         let mut reclaimer = reclaim(&command, Duration::from_secs(60));
-        reclaimer.begin(Signal::NodeFsAvailable);
-        reclaimer.begin(Signal::NodeFsInodesFree);
+        reclaimer.begin(order(Signal::NodeFsAvailable));
+        reclaimer.begin(order(Signal::NodeFsInodesFree));
         assert_eq!(report(&mut reclaimer).end, ReclaimEnd::Exited(3));
         let told = std::fs::read_to_string(&file).unwrap();
         assert_eq!(told, "nodefs.available\n", "one at a time");
-        reclaimer.begin(Signal::ImageFsAvailable);
+        reclaimer.begin(order(Signal::ImageFsAvailable));
         report(&mut reclaimer);
         let told = std::fs::read_to_string(&file).unwrap();
         assert_eq!(told, "nodefs.available\nimagefs.available\n");
@@ -225,10 +240,10 @@ mod tests {
     #[test]
     fn a_command_that_dies_by_a_signal_or_is_none_says_so() {
         let mut reclaimer = reclaim("kill -9 $$", Duration::from_secs(60));
-        reclaimer.begin(Signal::NodeFsAvailable);
+        reclaimer.begin(order(Signal::NodeFsAvailable));
         assert_eq!(report(&mut reclaimer).end, ReclaimEnd::Signalled(9));
         let mut reclaimer = reclaim("/no/such/program", Duration::from_secs(60));
-        reclaimer.begin(Signal::NodeFsAvailable);
+        reclaimer.begin(order(Signal::NodeFsAvailable));
         assert_eq!(report(&mut reclaimer).end, ReclaimEnd::Exited(127));
     }
 
@@ -252,7 +267,7 @@ mod tests {
         let command = format!("sleep 1000 & echo $! > {shown}; echo $$ >> {shown}; wait");
         let limit = Duration::from_millis(500);
         let mut reclaimer = reclaim(&command, limit);
-        reclaimer.begin(Signal::NodeFsAvailable);
+        reclaimer.begin(order(Signal::NodeFsAvailable));
         let report = report(&mut reclaimer);
         assert_eq!(report.end, ReclaimEnd::TimedOut(limit));
         assert!(report.took >= limit);
@@ -282,7 +297,7 @@ mod tests {
         let file = dir.path().join("pid");
         let command = format!("echo $$ > {}; exec sleep 1000", file.display());
         let mut reclaimer = reclaim(&command, Duration::from_secs(600));
-        reclaimer.begin(Signal::NodeFsAvailable);
+        reclaimer.begin(order(Signal::NodeFsAvailable));
         let pid = loop {
             if let [pid] = pids(&file)[..] {
                 break pid;

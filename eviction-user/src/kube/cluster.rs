@@ -13,6 +13,7 @@ use super::reports::{Desk, Report};
 use super::rights;
 use crate::host::{LimitedNow, Targets};
 use crate::model::{NodeEvent, Uid};
+use crate::ports::PodFate;
 use crate::sys::cgroup::{CgroupDir, Hierarchy};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -189,6 +190,12 @@ impl Cluster {
     pub fn listing(&self) -> impl Fn() -> Result<String, String> + Send + Sync + 'static {
         let listed = self.listed.clone();
         move || listed.borrow().state()
+    }
+
+    /// Says what has become of a pod, by the uid that kubelet and runtime know it by.
+    pub fn fates(&self) -> impl Fn(&str) -> PodFate + Send + use<> {
+        let listed = self.listed.clone();
+        move |uid| listed.borrow().fate(uid)
     }
 
     /// Pods that an earlier process has begun to evict: uid, name, and when whoever was not killed is to be.

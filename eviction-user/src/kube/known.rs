@@ -3,6 +3,7 @@
 use super::convert;
 use super::names::RECORD;
 use crate::model::{Pod, annotation};
+use crate::ports::PodFate;
 use k8s_openapi::api::core::v1 as api;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -114,6 +115,16 @@ impl Listed {
 }
 
 impl Listed {
+    /// Whether what the runtime still has of a pod is of any use. Who does not follow the pods does not know of the newest.
+    pub(super) fn fate(&self, cgroup_uid: &str) -> PodFate {
+        let is_followed = self.is_complete && self.no_node.is_none() && self.trouble.is_none();
+        match self.get(cgroup_uid) {
+            Some(pod) if !pod.is_torn_down() => PodFate::Alive,
+            _ if !is_followed => PodFate::Unknown,
+            Some(_) | None => PodFate::Over,
+        }
+    }
+
     /// What is known, for people; `Err`: nothing yet.
     pub(super) fn state(&self) -> Result<String, String> {
         let trouble = self.trouble.as_deref();
@@ -203,6 +214,25 @@ mod tests {
         assert_eq!(listed.get("victim").unwrap().pod.uid.as_str(), "victim");
         listed.remove(&thief);
         assert!(listed.get("victim").is_some());
+    }
+
+    #[test]
+    fn a_pod_is_over_when_it_is_torn_down_or_not_there_and_the_pods_are_followed() {
+        let terminated = json!({"terminated": {"exitCode": 0}});
+        let pod = |uid: &str, phase: &str| {
+            api(json!({"metadata": {"uid": uid}, "status": status(phase, &terminated)}))
+        };
+        let mut listed = Listed::default();
+        listed.put(&pod("done", "Succeeded"));
+        // Its status does not say yet how it ended.
+        listed.put(&pod("ending", "Running"));
+        let fates = |listed: &Listed| ["done", "ending", "none"].map(|uid| listed.fate(uid));
+        let [unknown, alive, over] = [PodFate::Unknown, PodFate::Alive, PodFate::Over];
+        assert_eq!(fates(&listed), [unknown, alive, unknown]);
+        listed.is_complete = true;
+        assert_eq!(fates(&listed), [over, alive, over]);
+        listed.trouble = Some("refused".to_owned());
+        assert_eq!(fates(&listed), [unknown, alive, unknown]);
     }
 
     #[test]

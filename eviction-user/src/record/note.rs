@@ -219,14 +219,10 @@ impl Note {
                 processes: report.processes as u64,
                 grace_ms: millis(*grace),
             },
-            Entry::Reclaim {
-                at,
-                signal,
-                dry_run,
-            } => Self::Reclaim {
+            Entry::Reclaim { at, order, .. } => Self::Reclaim {
                 at: *at,
-                signal: *signal,
-                dry_run: *dry_run,
+                signal: order.signal,
+                dry_run: order.dry_run,
             },
             Entry::Reclaimed {
                 at,

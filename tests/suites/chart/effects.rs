@@ -241,6 +241,9 @@ fn arguments() -> Result<()> {
             "--metrics=[::1]:9464",
         ),
         (json!({"extraArgs": ["--looks"]}), "--looks"),
+        (json!({"reclaim": "off"}), "--reclaim=off"),
+        // Without quotes.
+        (json!({"reclaim": false}), "--reclaim=off"),
     ] {
         let objects = render(&chart, &values)?;
         let arguments = objects.arguments()?;

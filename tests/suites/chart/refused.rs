@@ -53,6 +53,7 @@ fn wrong_values() -> Result<()> {
         ),
         (json!({"storageLimits": "yes"}), "/storageLimits'"),
         (json!({"nodeRestriction": "yes"}), "/nodeRestriction'"),
+        (json!({"reclaim": "journalctl"}), "/reclaim'"),
         (json!({"afterEviction": "remove"}), "/afterEviction'"),
         (json!({"hardPolicy": "kill-api"}), "/hardPolicy'"),
         (

@@ -19,6 +19,7 @@ mod memory;
 mod node;
 mod others;
 mod pods;
+mod reclaim;
 mod rights;
 mod rights_matrix;
 mod runtime;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
     // The last ones: no other story's pods are to find a second node, and the very last need another node altogether.
     cases.extend(guest::cases());
     cases.extend(runtime::cases());
+    cases.extend(reclaim::cases());
     let ended = suite::main(cases);
     match node::take_down() {
         Ok(()) => ended,

@@ -98,7 +98,7 @@ fn says_where(node: &Node) -> Result<Outcome> {
         .iter()
         .filter(|check| check["area"] == "container runtime");
     let said: Vec<_> = of_runtime.map(|check| text(check, "/detail")).collect();
-    let [runtime, where_images, layers] = said[..] else {
+    let [runtime, where_images, layers, reclaim] = said[..] else {
         anyhow::bail!("{said:?}");
     };
     let apart = format!(
@@ -109,7 +109,8 @@ fn says_where(node: &Node) -> Result<Outcome> {
         runtime.starts_with("containerd ")
             && where_images.starts_with(&format!("in {} (", images.display()))
             && where_images.ends_with(&apart)
-            && layers == "with the images",
+            && layers == "with the images"
+            && reclaim.starts_with("it can be asked to remove dead ones of its "),
         "{said:?}"
     );
     Ok(Outcome::Noted(runtime.to_owned()))

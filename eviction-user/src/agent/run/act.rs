@@ -58,7 +58,9 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
                 Action::NoCandidate { ranking, .. } => {
                     self.tell(Entry::NoCandidate { at: now, ranking });
                 }
-                Action::ReclaimNode { signal, .. } => self.reclaim(now, wake, looked, signal),
+                Action::ReclaimNode { signal, calls } => {
+                    self.reclaim(now, wake, looked, signal, calls);
+                }
                 other => {
                     if let Action::EndGrace(uids) = &other {
                         self.no_more_grace(uids, now);

@@ -2,10 +2,11 @@
 //! second reading. While it is under way the loop goes on looking, so memory cannot run out behind its back.
 
 use super::{Agent, later};
-use crate::model::{FsStats, Signal, Summary, Timestamp};
+use crate::model::{FsStats, ReclaimCall, Signal, Summary, Timestamp};
 use crate::policy::Input;
 use crate::ports::{
-    Entry, Executor, Freed, Inventory, Journal, PressureSource, ReclaimReport, Wake,
+    Entry, Executor, Freed, Inventory, Journal, PressureSource, ReclaimBy, ReclaimOrder,
+    ReclaimReport, Wake,
 };
 use crate::sys::clock;
 use std::sync::Arc;
@@ -46,6 +47,7 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         wake: Wake,
         looked: Timestamp,
         signal: Signal,
+        calls: &'static [ReclaimCall],
     ) {
         if self.reclaiming.running.is_some() {
             // The one under way answers.
@@ -53,14 +55,16 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         }
         let dry_run = self.settings.dry_run;
         let rests = self.reclaiming.rests_until.is_some_and(|until| now < until);
-        if !rests && self.executor.can_reclaim() {
-            self.tell(Entry::Reclaim {
-                at: now,
+        if let Some(by) = self.executor.reclaims_by().filter(|_| !rests) {
+            let order = ReclaimOrder {
                 signal,
+                calls,
                 dry_run,
-            });
-            if !dry_run {
-                self.executor.reclaim(signal);
+            };
+            self.tell(Entry::Reclaim { at: now, order, by });
+            // Only a runtime can be asked what it would do.
+            if !dry_run || by == ReclaimBy::Runtime {
+                self.executor.reclaim(order);
                 self.reclaiming.running = Some(signal);
                 return;
             }
@@ -84,12 +88,15 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         let freed = second
             .as_ref()
             .and_then(|second| freed(signal, &self.reclaiming.first, second));
-        let in_vain = !report.end.is_good() || freed.is_some_and(|freed| !freed.helps(signal));
+        let dry_run = self.settings.dry_run;
+        let in_vain =
+            dry_run || !report.end.is_good() || freed.is_some_and(|freed| !freed.helps(signal));
         let rest = in_vain.then_some(REST);
         self.reclaiming.rests_until = rest.map(|rest| later(now, rest));
         self.tell(Entry::Reclaimed {
             at: now,
             signal,
+            dry_run,
             report,
             freed,
             rest,

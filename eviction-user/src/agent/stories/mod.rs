@@ -13,8 +13,8 @@ use crate::model::{
 use crate::policy::{Engine, EngineConfig};
 use crate::ports::{
     Begun, Coverage, Distance, Entry, Executor, Growth, Inventory, Journal, KillError, KillReport,
-    LimitsLook, Look, LookError, Moved, OomVictim, PressureEvent, PressureSource, ReclaimEnd,
-    ReclaimReport, Removal, SilentHook, Started, Wake,
+    LimitsLook, Look, LookError, Moved, OomVictim, PressureEvent, PressureSource, ReclaimBy,
+    ReclaimEnd, ReclaimOrder, ReclaimReport, Removal, SilentHook, Started, Wake,
 };
 use crate::sys::clock;
 use std::cell::RefCell;
@@ -70,6 +70,7 @@ struct Node {
 
 /// What `--reclaim` would do.
 struct FakeReclaim {
+    by: ReclaimBy,
     may_end: bool,
     /// MiB of disk.
     frees: u64,
@@ -320,12 +321,12 @@ impl Executor for Shared {
         Some(7)
     }
 
-    fn can_reclaim(&self) -> bool {
-        self.0.borrow().reclaim.is_some()
+    fn reclaims_by(&self) -> Option<ReclaimBy> {
+        self.0.borrow().reclaim.as_ref().map(|reclaim| reclaim.by)
     }
 
-    fn reclaim(&mut self, signal: Signal) {
-        self.0.borrow_mut().reclaims.push(signal);
+    fn reclaim(&mut self, order: ReclaimOrder) {
+        self.0.borrow_mut().reclaims.push(order.signal);
     }
 
     fn reclaimed(&mut self) -> Option<ReclaimReport> {
@@ -343,6 +344,7 @@ impl Executor for Shared {
         Some(ReclaimReport {
             took: Duration::from_millis(1),
             end,
+            removed: None,
         })
     }
 

@@ -4,7 +4,7 @@ use super::{FakeReclaim, Shared, event, hard, settings};
 use crate::agent::Settings;
 use crate::model::Signal;
 use crate::policy::EngineConfig;
-use crate::ports::{Entry, Freed, ReclaimEnd};
+use crate::ports::{Entry, Freed, ReclaimBy, ReclaimEnd};
 use std::time::Duration;
 
 fn config() -> EngineConfig {
@@ -17,6 +17,7 @@ fn short(frees: u64, end: ReclaimEnd) -> Shared {
     let node = Shared::new(&[("a", 100), ("hog", 200)]);
     node.0.borrow_mut().disk_free = Some(50);
     node.0.borrow_mut().reclaim = Some(FakeReclaim {
+        by: ReclaimBy::Command,
         may_end: true,
         frees,
         end,
@@ -155,6 +156,24 @@ async fn without_a_command_and_in_a_dry_run_nothing_is_run() {
     });
     node.run_with(config(), dry, decided).await;
     assert!(node.0.borrow().reclaims.is_empty());
-    let said = |entry: &Entry| matches!(entry, Entry::Reclaim { dry_run: true, .. });
+    let said = |entry: &Entry| matches!(entry, Entry::Reclaim { order, .. } if order.dry_run);
     assert!(node.0.borrow().entries.iter().any(said));
+}
+
+#[tokio::test]
+async fn in_a_dry_run_a_runtime_is_asked_what_there_would_be_and_not_for_every_decision() {
+    let node = short(0, ReclaimEnd::Done);
+    node.0.borrow_mut().reclaim.as_mut().unwrap().by = ReclaimBy::Runtime;
+    let dry = Settings {
+        dry_run: true,
+        ..often()
+    };
+    let decided = node.until("no decisions", |node| {
+        let is_decision = |entry: &&Entry| matches!(entry, Entry::Decision { .. });
+        node.entries.iter().filter(is_decision).count() > 2
+    });
+    node.run_with(config(), dry, decided).await;
+    assert_eq!(node.0.borrow().reclaims, [Signal::NodeFsAvailable]);
+    assert_eq!(told(&node), [(ReclaimEnd::Done, freed(0), true)]);
+    assert!(node.0.borrow().killed.is_empty());
 }

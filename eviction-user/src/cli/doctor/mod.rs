@@ -66,7 +66,8 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
         findings.checks.extend(kubelet::beside(ours, found));
         let layout = PodsLayout::of(ours, &found.settings);
         let runtime = args.runtime.runtime(&layout, None);
-        let checks = runtime::examine(&runtime, &layout, &args.paths);
+        let mut checks = runtime::examine(&runtime, &layout, &args.paths);
+        checks.push(runtime::reclaim(&args.runtime, &layout));
         findings.checks.extend(checks);
     }
     match args.output {

@@ -2,7 +2,8 @@
 
 use super::checks::{Check, State};
 use crate::cli::fs_args::FsArgs;
-use crate::cli::runtime_args::{Runtime, Told};
+use crate::cli::runtime_args::{Runtime, RuntimeArgs, Told};
+use crate::cli::runtime_reclaim;
 use crate::config::PodsLayout;
 use crate::sys::distant::Opening;
 use crate::sys::filesystem::FileSystem;
@@ -31,6 +32,17 @@ pub(super) fn examine(runtime: &Runtime, layout: &PodsLayout, paths: &FsArgs) ->
     };
     checks.push(check("writable layers", State::Used, layers, None));
     checks
+}
+
+/// Whether something could be freed before a pod goes.
+pub(super) fn reclaim(args: &RuntimeArgs, layout: &PodsLayout) -> Check {
+    match runtime_reclaim::examine(args, layout, None) {
+        Ok(detail) => check("reclaim", State::Used, detail, None),
+        Err(why) => {
+            let fix = "name its socket by --container-runtime-endpoint; until then pods go for a disk without it";
+            check("reclaim", State::Absent, why, Some(fix))
+        }
+    }
 }
 
 fn images(told: &Told, nodefs: Option<&Path>) -> String {

@@ -1,8 +1,9 @@
 //! The metric families that are fed by entries: names, labels, help, and what exists from the start.
 
+use super::removed::RemovedCounts;
 use super::text::escaped;
 use crate::model::{Condition, Resource, Signal};
-use crate::ports::Started;
+use crate::ports::{Removed, Started};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::exemplar::HistogramWithExemplars;
@@ -99,6 +100,7 @@ pub(super) struct Families {
     pub(super) no_candidate: Family<Short, Counter>,
     pub(super) condition: Family<Reported, Gauge>,
     pub(super) reclaims: Family<Of, Counter>,
+    pub(super) removed: RemovedCounts,
     pub(super) moved: Family<Hook, Gauge>,
     pub(super) hook_silent: Family<Hook, Counter>,
     pub(super) events_lost: Counter,
@@ -127,6 +129,7 @@ impl Families {
             no_candidate: Family::default(),
             condition: Family::default(),
             reclaims: Family::default(),
+            removed: RemovedCounts::default(),
             moved: Family::default(),
             hook_silent: Family::default(),
             events_lost: Counter::default(),
@@ -160,6 +163,7 @@ impl Families {
             drop(self.no_candidate.get_or_create(&short));
             // Nothing is to be freed for the others.
             if matches!(resource, Resource::EphemeralStorage | Resource::Inodes) {
+                self.removed.add(Removed::default());
                 for outcome in RECLAIM_OUTCOMES {
                     drop(self.reclaims.get_or_create(&Of { signal, outcome }));
                 }
@@ -228,6 +232,7 @@ impl Families {
             "Node-level reclaims; in_vain: it ended well and freed nothing",
             self.reclaims.clone(),
         );
+        self.removed.register(registry);
         self.register_losses(registry);
     }
 

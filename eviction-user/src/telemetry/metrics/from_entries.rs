@@ -96,17 +96,17 @@ impl Counting {
                 let short = Short { resource };
                 families.no_candidate.get_or_create(&short).inc();
             }
-            Entry::Reclaim {
-                signal,
-                dry_run: true,
-                ..
-            } => self.reclaim(*signal, DRY_RUN),
+            Entry::Reclaim { order, .. } if order.dry_run => self.reclaim(order.signal, DRY_RUN),
             Entry::Reclaimed {
                 signal,
                 report,
                 rest,
+                dry_run: false,
                 ..
-            } => self.reclaim(*signal, reclaimed(report, *rest)),
+            } => {
+                self.reclaim(*signal, reclaimed(report, *rest));
+                families.removed.add(report.removed.unwrap_or_default());
+            }
             Entry::Engine {
                 action: Action::Conditions(hold),
                 ..
@@ -127,8 +127,10 @@ impl Counting {
             Entry::OomMismatch { .. } => drop(families.oom_mismatches.inc()),
             // Looks, and those that failed, are in the vitals: here the same reason comes once.
             Entry::Look { .. } | Entry::LookFailed { .. } => {}
-            // The reclaim's end is counted, the victim's second warning is not, and of one taken over its end will be.
-            Entry::Reclaim { .. } | Entry::StillThere { .. } | Entry::TakenOver { .. } => {}
+            // The reclaim's end is counted (in a dry run that it would be), the victim's second warning is not, and of one taken
+            // over its end will be.
+            Entry::Reclaim { .. } | Entry::Reclaimed { .. } => {}
+            Entry::StillThere { .. } | Entry::TakenOver { .. } => {}
             Entry::Engine { .. } => {}
         }
     }
@@ -220,10 +222,10 @@ impl Counting {
 /// `rest`: it is not tried again for a while, because nothing came of it.
 fn reclaimed(report: &ReclaimReport, rest: Option<Duration>) -> &'static str {
     match &report.end {
-        ReclaimEnd::Exited(0) if rest.is_some() => IN_VAIN,
-        ReclaimEnd::Exited(0) => DONE,
-        ReclaimEnd::Exited(_) | ReclaimEnd::Signalled(_) => FAILED,
-        ReclaimEnd::TimedOut(_) => TIMED_OUT,
+        end if end.is_good() && rest.is_some() => IN_VAIN,
+        ReclaimEnd::Exited(0) | ReclaimEnd::Done => DONE,
+        ReclaimEnd::Exited(_) | ReclaimEnd::Signalled(_) | ReclaimEnd::Refused(_) => FAILED,
+        ReclaimEnd::TimedOut(_) | ReclaimEnd::Silent(_) => TIMED_OUT,
         ReclaimEnd::NotRun(_) => NOT_RUN,
     }
 }

@@ -6,6 +6,7 @@ mod from_entries;
 mod from_vitals;
 mod health;
 mod pairs;
+mod removed;
 mod text;
 mod vitals;
 

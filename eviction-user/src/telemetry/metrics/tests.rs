@@ -3,11 +3,11 @@
 use super::*;
 use crate::model::{
     Action, Condition, Eviction, EvictionCause, KillGrace, Limit, Observation, Pod, Ranking,
-    Resource, Signal, Threshold, Timestamp, Uid,
+    ReclaimCall, Resource, Signal, Threshold, Timestamp, Uid,
 };
 use crate::ports::{
-    Entry, KillReport, LadderStep, OomMismatch, OomVictim, PressureEvent, ReclaimEnd,
-    ReclaimReport, SilentHook, Started, Wake,
+    Entry, KillReport, LadderStep, OomMismatch, OomVictim, PressureEvent, ReclaimBy, ReclaimEnd,
+    ReclaimOrder, ReclaimReport, SilentHook, Started, Wake,
 };
 use std::time::Duration;
 
@@ -402,17 +402,23 @@ fn reclaims_are_counted_by_how_they_went() {
     let reclaimed = |end, rest: Option<u64>| Entry::Reclaimed {
         at: micros(0),
         signal,
+        dry_run: false,
         report: ReclaimReport {
             took: Duration::from_secs(1),
             end,
+            removed: None,
         },
         freed: None,
         rest: rest.map(Duration::from_secs),
     };
     let begun = |dry_run| Entry::Reclaim {
         at: micros(0),
-        signal,
-        dry_run,
+        order: ReclaimOrder {
+            signal,
+            calls: ReclaimCall::BOTH,
+            dry_run,
+        },
+        by: ReclaimBy::Command,
     };
     told.take(&[
         begun(false),

@@ -1,5 +1,6 @@
 //! Records for programs. All records of one eviction carry the same id.
 
+use super::reclaim;
 use super::{Names, event_to, micros, millis, request, state_kind, wall_clock, why_not};
 use crate::model::{Action, EvictionCause, Outcome, Ranking, Signal, Timestamp, Uid};
 use crate::ports::{Entry, KillReport, LadderStep, record_id};
@@ -125,20 +126,19 @@ pub(super) fn object(entry: &Entry, names: &mut Names) -> Value {
             record["grace_ms"] = json!(millis(*grace));
             record
         }
-        Entry::Reclaim {
-            at,
-            signal,
-            dry_run,
-        } => json!({
+        Entry::Reclaim { at, order, by } => json!({
             "record": "reclaim",
             "t_ns": at.as_nanos(),
             "time": wall_clock(*at),
-            "signal": signal.name(),
-            "dry_run": dry_run,
+            "signal": order.signal.name(),
+            "by": by.name(),
+            "calls": reclaim::calls(*order, *by),
+            "dry_run": order.dry_run,
         }),
         Entry::Reclaimed {
             at,
             signal,
+            dry_run,
             report,
             freed,
             rest,
@@ -150,6 +150,8 @@ pub(super) fn object(entry: &Entry, names: &mut Names) -> Value {
             "took_ms": millis(report.took),
             "good": report.end.is_good(),
             "end": report.end.to_string(),
+            "dry_run": dry_run,
+            "removed": report.removed.map(reclaim::removed_json),
             "freed_bytes": freed.map(|freed| freed.bytes),
             "freed_inodes": freed.map(|freed| freed.inodes),
             "not_again_for_ms": rest.map(millis),

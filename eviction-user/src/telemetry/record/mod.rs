@@ -2,6 +2,7 @@
 
 mod json;
 mod moved;
+mod reclaim;
 mod text;
 
 use crate::model::{Action, Candidate, Outcome, Signal, Timestamp};

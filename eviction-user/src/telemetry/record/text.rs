@@ -1,10 +1,8 @@
 //! Records for people, who read them at 3 a.m.
 
-use super::{Names, event_to, listed, micros, millis, request, state_kind, wall_clock, why_not};
+use super::{Names, event_to, listed, micros, request, state_kind, wall_clock, why_not};
 use crate::model::{Action, Candidate, Eviction, EvictionCause, Resource, Signal, Timestamp};
-use crate::ports::{
-    Entry, Freed, KillReport, OomMismatch, PressureEvent, ReclaimReport, record_id,
-};
+use crate::ports::{Entry, KillReport, OomMismatch, PressureEvent, record_id};
 use crate::sys::cgroup::NODE;
 use crate::sys::clock;
 use crate::telemetry::disk_rows::DiskRow;
@@ -125,21 +123,20 @@ pub(super) fn line(entry: &Entry, names: &mut Names) -> String {
                 record_id(*id)
             ),
         ),
-        Entry::Reclaim {
-            at,
-            signal,
-            dry_run,
-        } => {
-            let what = if *dry_run { "would run" } else { "running" };
-            at_time(*at, "reclaim", format!("{what} --reclaim for {signal}"))
+        Entry::Reclaim { at, order, by } => {
+            at_time(*at, "reclaim", super::reclaim::begun(*order, *by))
         }
         Entry::Reclaimed {
             at,
             signal,
+            dry_run,
             report,
             freed,
             rest,
-        } => at_time(*at, "reclaimed", reclaimed(*signal, report, *freed, *rest)),
+        } => {
+            let said = super::reclaim::ended(*signal, *dry_run, report, *freed, *rest);
+            at_time(*at, "reclaimed", said)
+        }
         Entry::KillFailed { id, uid, reason } => at_time(
             clock::now(),
             "kill failed",
@@ -276,28 +273,6 @@ fn group(id: u64, names: &mut Names) -> String {
         .name(id)
         .unwrap_or("an unknown cgroup")
         .to_owned()
-}
-
-/// How a reclaim went and what it brought.
-fn reclaimed(
-    signal: Signal,
-    report: &ReclaimReport,
-    freed: Option<Freed>,
-    rest: Option<Duration>,
-) -> String {
-    let freed = freed.map_or("unknown".to_owned(), |freed| {
-        let sign = if freed.bytes < 0 { "-" } else { "" };
-        let bytes = ByteSize::b(freed.bytes.unsigned_abs());
-        format!("{sign}{bytes}, {} inodes", freed.inodes)
-    });
-    let rest = rest.map_or(String::new(), |rest| {
-        format!("; in vain, not again for {} s", rest.as_secs())
-    });
-    format!(
-        "{signal}: --reclaim ended after {} ms, {}; freed: {freed}{rest}",
-        millis(report.took),
-        report.end
-    )
 }
 
 /// What else the engine says beside evictions.
