@@ -16,7 +16,7 @@ use crate::host::{
     Children, FileSystems, GuardsAsked, LimitWatch, NodeInventory, Scan, ScanTarget, Targets,
     Watched, Workloads,
 };
-use crate::kube::{Cluster, ClusterConfig, ClusterError, HardPolicy, PodPlaces};
+use crate::kube::{Cluster, ClusterConfig, HardPolicy, PodPlaces};
 use crate::model::{FsLayout, Operator, Signal, Threshold};
 use crate::policy::{EngineConfig, containerfs};
 use crate::sys::cgroup::{CgroupDir, GroupMemoryReader, Hierarchy};
@@ -24,7 +24,9 @@ use crate::sys::distant::Opening;
 use crate::sys::filesystem::FileSystem;
 use crate::telemetry::metrics::Check;
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+mod start_cluster;
 
 #[derive(Debug, Args)]
 pub(super) struct HostArgs {
@@ -256,22 +258,6 @@ impl Host {
 
     pub(super) fn watches(&self, signal: Signal) -> bool {
         watches(&self.config.thresholds, signal)
-    }
-
-    /// The connection with the API server. `state`: where unfinished records are kept.
-    pub(super) fn start_cluster(&self, state: Option<&Path>) -> Result<Option<Cluster>, Failure> {
-        let Some(config) = self.cluster.clone() else {
-            return Ok(None);
-        };
-        Cluster::start(config, state)
-            .map(Some)
-            .map_err(|error| match &error {
-                ClusterError::Kubeconfig { .. } => {
-                    Failure::usage(&format!("--kubeconfig: {error}"))
-                }
-                ClusterError::ServiceAccount(_) => Failure::usage(&error),
-                ClusterError::Client(_) | ClusterError::Io(_) => Failure::runtime(&error),
-            })
     }
 
     /// What the kernel side is to watch.

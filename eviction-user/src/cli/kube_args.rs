@@ -4,7 +4,7 @@ use super::Failure;
 use super::kubelet_args::{self, KubeletArgs};
 use super::runtime_args::RuntimeArgs;
 use crate::config::PodsLayout;
-use crate::kube::{AfterEviction, ClusterConfig, HardPolicy, PodPlaces};
+use crate::kube::{AfterEviction, ClusterConfig, HardPolicy, PodPlaces, PressureUse};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 
@@ -46,10 +46,28 @@ pub(super) struct KubeArgs {
     /// imagefs is its file system where the runtime does not answer.
     #[arg(long, value_name = "DIR")]
     pub(super) runtime_root: Option<PathBuf>,
+    /// Write conditions of our own into the node's status (eviction.dev/MemoryPressure, DiskPressure, PIDPressure), with --platform
+    /// kubernetes: set at once, taken back when --eviction-pressure-transition-period has passed without cause. [default: off]
+    #[arg(long, value_enum, value_name = "on|off")]
+    node_conditions: Option<Switch>,
+    /// Taint the node while such a condition holds, with --platform kubernetes: eviction.dev/memory-pressure, disk-pressure,
+    /// pid-pressure, each NoSchedule. [default: off]
+    #[arg(long, value_enum, value_name = "on|off")]
+    node_taint: Option<Switch>,
+    /// Refuse new pods while such a condition holds, with --platform kubernetes: those that the kubelet refuses at its own. A restart
+    /// knows of the condition only with --node-conditions on. [default: off]
+    #[arg(long, value_enum, value_name = "on|off")]
+    admission: Option<Switch>,
     #[command(flatten)]
     pub(super) kubelet: KubeletArgs,
     #[command(flatten)]
     pub(super) runtime: RuntimeArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -151,6 +169,9 @@ impl KubeArgs {
             ("--after-eviction", self.after_eviction.is_some()),
             ("--hard-policy", self.hard_policy.is_some()),
             ("--runtime-root", self.runtime_root.is_some()),
+            ("--node-conditions", self.node_conditions.is_some()),
+            ("--node-taint", self.node_taint.is_some()),
+            ("--admission", self.admission.is_some()),
             ("--kubelet-config", self.kubelet.is_given()),
             ("--container-runtime-endpoint", self.runtime.is_given()),
         ];
@@ -186,6 +207,11 @@ impl KubeArgs {
                         Some(Hard::KillApi) => HardPolicy::KillApi,
                     },
                     asks: false,
+                    pressure: PressureUse {
+                        conditions: self.node_conditions == Some(Switch::On),
+                        taint: self.node_taint == Some(Switch::On),
+                        admission: self.admission == Some(Switch::On),
+                    },
                 }))
             }
         }

@@ -13,6 +13,7 @@ mod kube_args;
 mod kubelet_args;
 mod kubelet_watch;
 mod metrics;
+mod node;
 mod pairing;
 mod place;
 mod recording;
@@ -69,6 +70,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Tells what is measured now, who would go, and why the others not; evicts nothing.
     Explain(explain::ExplainArgs),
+    /// Removes from nodes what a DaemonSet that is gone has left there.
+    Node(node::NodeArgs),
     /// Checks, shows and imports configuration files.
     Config(config::ConfigArgs),
     /// Measures what the kernel side is worth on this machine, and what it costs.
@@ -98,6 +101,7 @@ pub fn main() -> Exit {
             Command::Replay(args) => replay::replay(&args),
             Command::Doctor(args) => doctor::doctor(&args),
             Command::Explain(args) => explain::explain(&args),
+            Command::Node(args) => node::node(&args),
             Command::Config(args) => config::config(&args),
             Command::Bench(args) => bench::bench(&args),
         });

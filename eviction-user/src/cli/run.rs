@@ -153,6 +153,9 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         None => (journal, None),
     };
     let vitals = Arc::new(Vitals::new(clock::now()));
+    if let Some(cluster) = &cluster {
+        vitals.count_refused(cluster.refused());
+    }
     let (journal, served) = match listener {
         Some(listener) => {
             let vitals = Arc::clone(&vitals);
@@ -207,12 +210,13 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
 }
 
 fn tell_node(events: &NodeEvents, entry: &Entry) {
-    if let Entry::Engine {
-        action: Action::NodeEvent(event),
-        ..
-    } = entry
-    {
-        events.tell(event);
+    let Entry::Engine { action, .. } = entry else {
+        return;
+    };
+    match action {
+        Action::NodeEvent(event) => events.tell(event),
+        Action::Conditions(conditions) => events.report(conditions),
+        _ => {}
     }
 }
 

@@ -2,17 +2,19 @@
 
 use super::asks::{AnswerTo, Asking};
 use super::disk::{self, PodPlaces};
-use super::follow;
+use super::follow::{self, Asked};
 use super::groups::PodGroups;
 use super::known::Listed;
 use super::limits::{self, LimitsOf};
 use super::owner::PodOwner;
 use super::pending::Asks;
+use super::pressure::{self, Pressure, PressureUse, Writer};
 use super::record::{Kept, Record};
+use super::refusal::Gate;
 use super::reports::{Desk, Report};
 use super::rights;
 use crate::host::{LimitedNow, Targets};
-use crate::model::{NodeEvent, Uid};
+use crate::model::{Condition, NodeEvent, Uid};
 use crate::ports::PodFate;
 use crate::sys::cgroup::{CgroupDir, Hierarchy};
 use kube::Client;
@@ -20,6 +22,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
@@ -35,6 +38,7 @@ pub struct ClusterConfig {
     /// Pods are to be evicted, not only looked at: that takes more rights.
     pub evicts: bool,
     pub after: AfterEviction,
+    pub pressure: PressureUse,
     pub hard: HardPolicy,
     /// The Eviction API is to be asked, for soft thresholds or by [`Self::hard`].
     pub asks: bool,
@@ -87,6 +91,8 @@ pub struct NotListed(Duration);
 pub struct Cluster {
     listed: watch::Receiver<Arc<Listed>>,
     reports: mpsc::UnboundedSender<Report>,
+    conditions: watch::Sender<Vec<Condition>>,
+    refused: Arc<AtomicU64>,
     /// Pods that an earlier process has begun to evict, by uid.
     left: BTreeMap<String, Record>,
     after: AfterEviction,
@@ -98,7 +104,11 @@ pub struct Cluster {
 
 impl Cluster {
     /// Checks what is given, and begins to follow the pods. `state`: where records that are not written yet are kept.
-    pub fn start(config: ClusterConfig, state: Option<&Path>) -> Result<Self, ClusterError> {
+    pub fn start(
+        config: ClusterConfig,
+        state: Option<&Path>,
+        pressure: Option<Pressure>,
+    ) -> Result<Self, ClusterError> {
         let kept = Kept::below(state)?;
         let begun = kept.read();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -107,9 +117,13 @@ impl Cluster {
         let (client, once) = runtime.block_on(connect(config.kubeconfig.as_deref()))?;
         let (told, listed) = watch::channel(Arc::new(Listed::default()));
         let (reports, inbox) = mpsc::unbounded_channel();
+        let (conditions, reported) = watch::channel(Vec::new());
+        let refused = Arc::new(AtomicU64::new(0));
         // Who was asked for and then killed counts as killed.
-        let (asked, killed): (Vec<_>, Vec<_>) =
-            begun.iter().partition(|record| record.ask.is_some());
+        let (asked, killed): (Vec<_>, Vec<_>) = begun
+            .iter()
+            .filter(|record| !record.refused)
+            .partition(|record| record.ask.is_some());
         let left = asked.into_iter().chain(killed);
         let left = left.map(|record| (record.uid.clone(), record.clone()));
         let left = left.collect();
@@ -121,15 +135,40 @@ impl Cluster {
             kept,
             config.after,
             Asking::new(once, answers),
+            pressure.clone(),
         );
-        let needed = config.evicts.then(|| rights::needed(&config));
         let (after, hard) = (config.after, config.hard);
+        let how = pressure.as_ref().map(|pressure| pressure.how);
+        let asked = Asked {
+            needed: config.evicts.then(|| rights::needed(&config)),
+            wished: rights::wished(how.unwrap_or_default()),
+        };
+        let (told_in_force, in_force) = watch::channel(Vec::new());
+        let (marks, node) = watch::channel(None);
+        let gate = pressure.as_ref().filter(|pressure| pressure.how.admission);
+        let gate = gate.map(|pressure| {
+            let reports = reports.downgrade();
+            Gate::new(pressure, in_force.clone(), reports, Arc::clone(&refused))
+        });
+        let writer = pressure
+            .clone()
+            .map(|pressure| Writer::new(pressure, client.clone(), config.node.clone()));
+        let telling = async move {
+            let (Some(pressure), Some(writer)) = (pressure, writer) else {
+                return std::future::pending().await;
+            };
+            tokio::join!(
+                pressure::in_force(&pressure, reported, node.clone(), &told_in_force),
+                writer.serve(in_force, node),
+            );
+        };
         let thread = std::thread::Builder::new()
             .name("eviction-api".into())
             .spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
-                        () = follow::node(client, &config.node, needed, &told) => {}
+                        () = follow::node(client, &config.node, asked, &told, &marks, gate) => {}
+                        () = telling => {}
                         () = desk.serve(begun, inbox) => {}
                     }
                 });
@@ -137,6 +176,8 @@ impl Cluster {
         Ok(Self {
             listed,
             reports,
+            conditions,
+            refused,
             left,
             after,
             hard,
@@ -209,7 +250,12 @@ impl Cluster {
 
     /// Where the node's events go.
     pub fn node_events(&self) -> NodeEvents {
-        NodeEvents(self.reports.clone())
+        NodeEvents(self.reports.clone(), self.conditions.clone())
+    }
+
+    /// How many pods were turned away.
+    pub fn refused(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.refused)
     }
 
     /// Waits until what was decided is written, but not for long. Owners and node events must be gone by then.
@@ -220,17 +266,22 @@ impl Cluster {
     }
 }
 
-pub struct NodeEvents(mpsc::UnboundedSender<Report>);
+pub struct NodeEvents(mpsc::UnboundedSender<Report>, watch::Sender<Vec<Condition>>);
 
 impl NodeEvents {
     pub fn tell(&self, event: &NodeEvent) {
         // The other end lives as long as the process.
         let _ = self.0.send(Report::Node(event.clone()));
     }
+
+    /// Those that the engine reports from now on.
+    pub fn report(&self, conditions: &[Condition]) {
+        self.1.send_replace(conditions.to_vec());
+    }
 }
 
 /// The usual client, and one that sends each request once.
-async fn connect(kubeconfig: Option<&Path>) -> Result<(Client, Client), ClusterError> {
+pub(super) async fn connect(kubeconfig: Option<&Path>) -> Result<(Client, Client), ClusterError> {
     let config = config(kubeconfig).await?;
     let mut once = config.clone();
     once.default_retry = false;

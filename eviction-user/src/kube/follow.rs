@@ -2,6 +2,8 @@
 
 use super::known::Listed;
 use super::own_node::{self, Heard, OwnNode};
+use super::pressure::Ours;
+use super::refusal::Gate;
 use super::rights::{self, Right};
 use crate::sys::causes::causes;
 use futures_util::{Stream, StreamExt};
@@ -17,14 +19,25 @@ use tokio::sync::watch;
 /// While a right is missing, or the server does not say.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
+/// The rights that are asked after.
+pub(super) struct Asked {
+    /// `None`: nobody is to be evicted.
+    pub(super) needed: Option<Vec<Right>>,
+    /// What is missing without which.
+    pub(super) wished: Vec<(&'static str, Vec<Right>)>,
+}
+
 /// Lists them, then watches; lists anew where that is cut off or the server has forgotten where we were (410). `needed`: once
 /// these rights are there. Nothing is told of pods before the node itself is known: whoever has a wrong name must hear of that.
 pub(super) async fn node(
     client: Client,
     node: &str,
-    needed: Option<Vec<Right>>,
+    asked: Asked,
     told: &watch::Sender<Arc<Listed>>,
+    marks: &watch::Sender<Option<Ours>>,
+    gate: Option<Gate>,
 ) {
+    let Asked { needed, wished } = asked;
     let api: Api<Pod> = Api::all(client.clone());
     let of_this_node = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
     let mut pods = pin!(watcher(api, of_this_node).default_backoff());
@@ -34,12 +47,15 @@ pub(super) async fn node(
     let mut follower = Follower {
         node,
         told,
+        marks,
+        gate,
+        newly_listed: Vec::new(),
         listing: Listed::default(),
         own: OwnNode::default(),
         is_known: false,
     };
     if let Some(needed) = &needed {
-        follower.wait_for_rights(&client, needed).await;
+        follower.wait_for_rights(&client, needed, &wished).await;
     }
     follower.wait_for_node(&mut own, needed.is_some()).await;
     loop {
@@ -55,6 +71,12 @@ pub(super) async fn node(
 struct Follower<'a> {
     node: &'a str,
     told: &'a watch::Sender<Arc<Listed>>,
+    /// What the node's object has of ours; `None`: there is none.
+    marks: &'a watch::Sender<Option<Ours>>,
+    /// Who turns new pods away.
+    gate: Option<Gate>,
+    /// Those of the list to be looked at when it is complete.
+    newly_listed: Vec<Pod>,
     /// A list that is not complete yet.
     listing: Listed,
     own: OwnNode,
@@ -70,6 +92,7 @@ impl Follower<'_> {
         evicts: bool,
     ) {
         while let Some(event) = own.next().await {
+            self.hear_marks(&event);
             match self.own.hear(event) {
                 Heard::Nothing => {}
                 Heard::There => {
@@ -87,7 +110,20 @@ impl Follower<'_> {
         }
     }
 
+    fn hear_marks(&self, event: &watcher::Result<Event<Node>>) {
+        match event {
+            Ok(Event::InitApply(node) | Event::Apply(node)) => {
+                self.marks.send_replace(Some(Ours::of(node)));
+            }
+            Ok(Event::Delete(_)) => {
+                self.marks.send_replace(None);
+            }
+            Ok(Event::Init | Event::InitDone) | Err(_) => {}
+        }
+    }
+
     fn hear_node(&mut self, event: watcher::Result<Event<Node>>) {
+        self.hear_marks(&event);
         let missing = match self.own.hear(event) {
             // That the server does not answer is told of the pods.
             Heard::Nothing | Heard::Failed(_) => return,
@@ -106,7 +142,12 @@ impl Follower<'_> {
             .send_modify(|listed| Arc::make_mut(listed).no_node = missing);
     }
 
-    async fn wait_for_rights(&self, client: &Client, needed: &[Right]) {
+    async fn wait_for_rights(
+        &self,
+        client: &Client,
+        needed: &[Right],
+        wished: &[(&str, Vec<Right>)],
+    ) {
         loop {
             match rights::lacking(client, self.node, needed).await {
                 Ok(lacking) if lacking.is_empty() => break,
@@ -121,21 +162,48 @@ impl Follower<'_> {
             }
             tokio::time::sleep(ASK_AGAIN).await;
         }
-        if let Ok(lacking) = rights::lacking(client, self.node, &rights::WISHED).await
-            && !lacking.is_empty()
-        {
-            let why = rights::told(&lacking);
-            tracing::warn!("evictions are not told as events: {why}");
+        for (missing, rights) in wished {
+            if let Ok(lacking) = rights::lacking(client, self.node, rights).await
+                && !lacking.is_empty()
+            {
+                let why = rights::told(&lacking);
+                tracing::warn!("{missing}: {why}");
+            }
         }
     }
 
     fn hear(&mut self, event: watcher::Result<Event<Pod>>) {
         match event {
-            Ok(Event::Init) => self.listing = Listed::default(),
-            Ok(Event::InitApply(pod)) => self.listing.put(&pod),
-            Ok(Event::InitDone) => self.has_listed(),
-            Ok(Event::Apply(pod)) => self.change(|listed| listed.put(&pod)),
-            Ok(Event::Delete(pod)) => self.change(|listed| listed.remove(&pod)),
+            Ok(Event::Init) => {
+                self.listing = Listed::default();
+                self.newly_listed.clear();
+            }
+            Ok(Event::InitApply(pod)) => {
+                self.listing.put(&pod);
+                if self.gate.is_some() {
+                    self.newly_listed.push(pod);
+                }
+            }
+            Ok(Event::InitDone) => {
+                self.has_listed();
+                let listed = std::mem::take(&mut self.newly_listed);
+                if let Some(gate) = &mut self.gate {
+                    gate.see_all(&listed);
+                }
+            }
+            Ok(Event::Apply(pod)) => {
+                // Listed first: whoever hears of the refusal looks there.
+                self.change(|listed| listed.put(&pod));
+                if let Some(gate) = &mut self.gate {
+                    gate.see(&pod);
+                }
+            }
+            Ok(Event::Delete(pod)) => {
+                self.change(|listed| listed.remove(&pod));
+                if let Some(gate) = &mut self.gate {
+                    gate.forget(&pod);
+                }
+            }
             Err(error) => self.lost(causes(&error)),
         }
     }
@@ -208,7 +276,8 @@ mod tests {
     #[test]
     fn a_list_counts_when_it_is_complete_and_the_last_one_stays_while_the_server_is_away() {
         let (told, heard) = watch::channel(Arc::new(Listed::default()));
-        let mut follower = follower(&told);
+        let marks = watch::channel(None).0;
+        let mut follower = follower(&told, &marks);
         let uids = || heard.borrow().pods.keys().cloned().collect::<Vec<_>>();
         let trouble = || heard.borrow().trouble.clone();
 
@@ -253,10 +322,16 @@ mod tests {
         assert!(heard.borrow().state().is_ok());
     }
 
-    fn follower(told: &watch::Sender<Arc<Listed>>) -> Follower<'_> {
+    fn follower<'a>(
+        told: &'a watch::Sender<Arc<Listed>>,
+        marks: &'a watch::Sender<Option<Ours>>,
+    ) -> Follower<'a> {
         Follower {
             node: "n",
             told,
+            marks,
+            gate: None,
+            newly_listed: Vec::new(),
             listing: Listed::default(),
             own: OwnNode::default(),
             is_known: false,
@@ -272,7 +347,8 @@ mod tests {
         };
         for evicts in [false, true] {
             let (told, heard) = watch::channel(Arc::new(Listed::default()));
-            let mut follower = follower(&told);
+            let marks = watch::channel(None).0;
+            let mut follower = follower(&told, &marks);
             let events = vec![
                 forbidden(),
                 Ok(Event::Init),

@@ -44,12 +44,17 @@ impl PodOwner {
     }
 }
 
+/// The pod's cgroup, below the one that holds them all.
+pub(super) fn group(root: &CgroupDir, uid: &str) -> Option<CgroupDir> {
+    let places = places(&root.name(), uid);
+    let mut places = places.iter().filter_map(|place| place.to_str());
+    places.find_map(|place| root.child(place))
+}
+
 impl Owner for PodOwner {
     /// By the uid: a pod of the same name that was made since is another one.
     fn group(&self, uid: &Uid, _name: &str) -> Option<CgroupDir> {
-        let places = places(&self.root.name(), uid.as_str());
-        let mut places = places.iter().filter_map(|place| place.to_str());
-        places.find_map(|place| self.root.child(place))
+        group(&self.root, uid.as_str())
     }
 
     fn evicting(&mut self, id: u64, eviction: &Eviction) -> Option<Duration> {

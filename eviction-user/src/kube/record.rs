@@ -1,7 +1,7 @@
 //! What the API is told of an eviction, and what of it is kept over a restart.
 
 use super::names::RECORD;
-use crate::model::Eviction;
+use crate::model::{Eviction, Pod};
 use crate::ports::record_id;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -23,6 +23,9 @@ pub(super) struct Record {
     /// The Eviction API is asked for it; `None`: its status is patched.
     #[serde(default)]
     pub(super) ask: Option<Ask>,
+    /// It was never let in, so nobody waits for its end.
+    #[serde(default)]
+    pub(super) refused: bool,
 }
 
 /// How the Eviction API is asked.
@@ -48,6 +51,22 @@ impl Ask {
 }
 
 impl Record {
+    /// Of a pod that is not let in: as the kubelet's own refusal, without a condition of the pod.
+    pub(super) fn of_refused(pod: &Pod, message: String) -> Self {
+        Self {
+            id: format!("refused-{}", pod.uid),
+            uid: pod.uid.to_string(),
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            generation: pod.generation,
+            message,
+            disruption: false,
+            decided: SystemTime::now(),
+            ask: None,
+            refused: true,
+        }
+    }
+
     pub(super) fn of(id: u64, eviction: &Eviction, ask: Option<Ask>) -> Self {
         let pod = &eviction.pod;
         Self {
@@ -60,6 +79,7 @@ impl Record {
             disruption: eviction.disruption_condition,
             decided: SystemTime::now(),
             ask,
+            refused: false,
         }
     }
 
@@ -175,6 +195,7 @@ impl Record {
             disruption: true,
             decided: SystemTime::UNIX_EPOCH,
             ask: None,
+            refused: false,
         }
     }
 }
@@ -211,6 +232,27 @@ mod tests {
             ..record()
         };
         assert_eq!(storage.patch(0)["status"]["conditions"], Value::Null);
+    }
+
+    #[test]
+    fn a_refusal_is_the_kubelets_with_our_annotation_and_no_condition() {
+        let pod = Pod {
+            generation: 1,
+            ..Pod::new(crate::model::Uid::new("7c1b"), "shop", "web-0")
+        };
+        let message = "The node had condition: [MemoryPressure]. ";
+        let refused = Record::of_refused(&pod, message.to_owned());
+        assert_eq!(
+            refused.patch(1),
+            json!({
+                "metadata": {"uid": "7c1b", "annotations": {RECORD: "refused-7c1b.1"}},
+                "status": {"phase": "Failed", "reason": "Evicted", "message": message},
+            })
+        );
+        let text = serde_json::to_string(&record()).unwrap();
+        let older = text.replace(",\"refused\":false", "");
+        assert_ne!(older, text);
+        assert_eq!(serde_json::from_str::<Record>(&older).unwrap(), record());
     }
 
     #[test]

@@ -4,7 +4,10 @@ use super::asks::Asking;
 use super::cluster::AfterEviction;
 use super::known::Listed;
 use super::names::REPORTER;
+use super::owner;
+use super::pressure::Pressure;
 use super::record::{Kept, Record};
+use crate::host::kill::kill;
 use crate::model::NodeEvent;
 use crate::sys::causes::causes;
 use crate::sys::fault::{self, Point};
@@ -37,6 +40,7 @@ pub(super) enum Report {
     Evicted(Record),
     /// Is to be asked for.
     Ask(Record),
+    Refused(Record),
     Node(NodeEvent),
 }
 
@@ -50,6 +54,8 @@ pub(super) struct Desk {
     after: AfterEviction,
     pub(super) asking: Asking,
     recorder: Recorder,
+    /// Where the cgroups of pods are that are refused too late.
+    pressure: Option<Pressure>,
 }
 
 /// How far a record is.
@@ -68,6 +74,7 @@ impl Desk {
         kept: Kept,
         after: AfterEviction,
         asking: Asking,
+        pressure: Option<Pressure>,
     ) -> Self {
         let reporter = Reporter {
             controller: REPORTER.to_owned(),
@@ -81,6 +88,7 @@ impl Desk {
             kept,
             after,
             asking,
+            pressure,
         }
     }
 
@@ -93,6 +101,10 @@ impl Desk {
         let mut works = JoinSet::new();
         let mut settling = JoinSet::new();
         for record in begun {
+            if record.refused {
+                works.spawn(self.clone().refuse(record));
+                continue;
+            }
             tracing::info!(
                 record = record.id,
                 pod = record.name,
@@ -105,6 +117,9 @@ impl Desk {
                 report = reports.recv() => match report {
                     Some(Report::Evicted(record) | Report::Ask(record)) => {
                         self.begin(&mut works, record, false);
+                    }
+                    Some(Report::Refused(record)) => {
+                        works.spawn(self.clone().refuse(record));
                     }
                     Some(Report::Node(event)) => {
                         let told = self.clone().tell_node(event);
@@ -195,6 +210,34 @@ impl Desk {
         stays.then_some((record, round))
     }
 
+    /// Each moment counts: the kubelet is about to make the sandbox, and its first status may have crossed ours. Nothing is settled
+    /// afterwards.
+    async fn refuse(self, record: Record) -> Option<(Record, u32)> {
+        if let Err(error) = self.kept.put(&record) {
+            tracing::warn!(
+                record = record.id,
+                "a restart will not know of this refusal: {error}"
+            );
+        }
+        let mut round = 0;
+        while self.write(&record, round).await == Written::Yes {
+            let finishing = async {
+                self.end_if_started(&record).await;
+                if round == 0 {
+                    self.tell_pod(&record).await;
+                }
+            };
+            let watching = self.clone().put_back(record.clone(), round);
+            let ((), put_back) = tokio::join!(finishing, watching);
+            if put_back.is_none() {
+                break;
+            }
+            round += 1;
+        }
+        self.kept.remove(&record);
+        None
+    }
+
     /// Returns the record if the status is another one again within the time in which the kubelet may do that.
     async fn put_back(mut self, record: Record, round: u32) -> Option<(Record, u32)> {
         let watching = async {
@@ -214,22 +257,45 @@ impl Desk {
 
     async fn write(&self, record: &Record, round: u32) -> Written {
         let patch = Patch::Strategic(record.patch(round));
+        let pending = if record.refused {
+            "the pod is not refused yet"
+        } else {
+            "the eviction is not on record yet"
+        };
         let parameters = PatchParams::default();
         // Gone; or its uid is another one, which is immutable (measured with Kubernetes 1.36).
         let needless = [404, 422];
-        self.insist(
-            record,
-            "the eviction is not on record yet",
-            needless,
-            |pods| {
-                let (patch, parameters) = (&patch, &parameters);
-                async move {
-                    let sent = pods.patch_status(&record.name, parameters, patch);
-                    sent.await.map(drop)
-                }
-            },
-        )
+        self.insist(record, pending, needless, |pods| {
+            let (patch, parameters) = (&patch, &parameters);
+            async move {
+                let sent = pods.patch_status(&record.name, parameters, patch);
+                sent.await.map(drop)
+            }
+        })
         .await
+    }
+
+    /// A refusal comes before the sandbox, unless the API server or we were slow.
+    async fn end_if_started(&self, record: &Record) {
+        let Some(pressure) = self.pressure.clone() else {
+            return;
+        };
+        let uid = record.uid.clone();
+        let killing = tokio::task::spawn_blocking(move || {
+            let group = owner::group(&pressure.root, &uid)?;
+            kill(&group, &pressure.hierarchy).ok()
+        });
+        // Killing what is on its way out anyway may fail.
+        if let Ok(Some(killed)) = killing.await
+            && killed.count > 0
+        {
+            tracing::warn!(
+                pod = record.name,
+                namespace = record.namespace,
+                processes = killed.count,
+                "the refused pod had started already: killed"
+            );
+        }
     }
 
     /// Only this very pod: what has its name by now is another one.

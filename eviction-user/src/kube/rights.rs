@@ -2,6 +2,7 @@
 //! again by its kubelet, to be killed again, for ever.
 
 use super::cluster::{AfterEviction, ClusterConfig};
+use super::pressure::PressureUse;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
@@ -87,8 +88,24 @@ pub(super) fn needed(config: &ClusterConfig) -> Vec<Right> {
     needed
 }
 
-/// Without these the events are missing, and no more.
-pub(super) const WISHED: [Right; 2] = [
+/// What goes on without its rights, each with what is missing then.
+pub(super) fn wished(pressure: PressureUse) -> Vec<(&'static str, Vec<Right>)> {
+    let mut wished = vec![("evictions are not told as events", EVENTS.to_vec())];
+    if pressure.conditions {
+        let status = Right {
+            subresource: Some("status"),
+            ..Right::new("patch", NODES)
+        };
+        wished.push(("the node's conditions are not written", vec![status]));
+    }
+    if pressure.taint {
+        let taints = vec![Right::new("get", NODES), Right::new("patch", NODES)];
+        wished.push(("the node is not tainted", taints));
+    }
+    wished
+}
+
+const EVENTS: [Right; 2] = [
     Right {
         group: "events.k8s.io",
         ..Right::new("create", "events")
@@ -140,6 +157,7 @@ mod tests {
             kubeconfig: None,
             evicts: true,
             after: AfterEviction::Delete,
+            pressure: PressureUse::default(),
             hard: HardPolicy::Kill,
             asks: true,
         };
@@ -162,7 +180,20 @@ mod tests {
             json!(nodes.review("n").spec.resource_attributes),
             json!({"verb": "list", "group": "", "resource": "nodes", "name": "n"})
         );
-        assert_eq!(WISHED[0].to_string(), "create events.events.k8s.io");
+        let names = |pressure| -> Vec<String> {
+            let wished = wished(pressure);
+            let rights = wished.iter().flat_map(|(_, rights)| rights);
+            rights.map(ToString::to_string).collect()
+        };
+        let events = ["create events.events.k8s.io", "patch events.events.k8s.io"];
+        assert_eq!(names(PressureUse::default()), events);
+        let all = PressureUse {
+            conditions: true,
+            taint: true,
+            admission: true,
+        };
+        let of_nodes = ["patch nodes/status", "get nodes", "patch nodes"];
+        assert_eq!(names(all)[2..], of_nodes);
         let told = told(&[list, status]);
         assert!(
             told.starts_with("the rights to list pods and to patch pods/status are missing"),

@@ -54,6 +54,9 @@ fn wrong_values() -> Result<()> {
         (json!({"storageLimits": "yes"}), "/storageLimits'"),
         (json!({"nodeRestriction": "yes"}), "/nodeRestriction'"),
         (json!({"reclaim": "journalctl"}), "/reclaim'"),
+        (json!({"nodeConditions": "on"}), "/nodeConditions'"),
+        (json!({"nodeTaint": "on"}), "/nodeTaint'"),
+        (json!({"admission": "on"}), "/admission'"),
         (json!({"afterEviction": "remove"}), "/afterEviction'"),
         (json!({"hardPolicy": "kill-api"}), "/hardPolicy'"),
         (

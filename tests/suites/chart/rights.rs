@@ -10,6 +10,10 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("the right to delete pods comes with its use", deletes),
         Case::new("the right to ask for evictions comes with its use", asks),
+        Case::new(
+            "the node is written to with the rights for what is asked for",
+            pressure,
+        ),
         Case::new("of nodes it reads no more than it needs", nodes),
         Case::new(
             "its account is held to its node unless told otherwise",
@@ -32,6 +36,7 @@ fn nodes() -> Result<()> {
         of_nodes
             == [
                 (&json!("nodes"), &json!(["list", "watch"])),
+                (&json!("nodes/status"), &json!(["patch"])),
                 (&json!("nodes/configz"), &json!(["get"])),
             ],
         "{of_nodes:?}"
@@ -63,6 +68,41 @@ fn asks() -> Result<()> {
             verbs == expected.then_some(&only_create),
             "{values}: {rules:?}"
         );
+    }
+    Ok(())
+}
+
+/// Of conditions, taint and refusal each by its own value.
+fn pressure() -> Result<()> {
+    let chart = chart()?;
+    let none = json!({"nodeConditions": false});
+    let taint = json!({"nodeConditions": false, "nodeTaint": true, "admission": true});
+    let read = json!(["list", "watch"]);
+    let written = json!(["get", "list", "watch", "patch"]);
+    for (values, verbs, status, flags) in [
+        (json!({}), &read, true, "--node-conditions=on"),
+        (none, &read, false, ""),
+        (taint, &written, false, "--node-taint=on --admission=on"),
+    ] {
+        let objects = render(&chart, &values)?;
+        let rules = objects.get("ClusterRole")?["rules"].as_array().cloned();
+        let rules = rules.context("no rules")?;
+        let of = |resource: &str| {
+            let mut rules = rules.iter();
+            rules.find(|rule| rule["resources"] == json!([resource]))
+        };
+        let nodes = of("nodes").context("no rule about nodes")?;
+        ensure!(&nodes["verbs"] == verbs, "{values}: {nodes}");
+        ensure!(
+            of("nodes/status").is_some() == status,
+            "{values}: {rules:?}"
+        );
+        let told = objects.arguments()?;
+        let told = told
+            .into_iter()
+            .filter(|flag| flag.starts_with("--node-") || flag.starts_with("--admission"));
+        let told: Vec<_> = told.collect();
+        ensure!(told.join(" ") == flags, "{values}: {told:?}");
     }
     Ok(())
 }

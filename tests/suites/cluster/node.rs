@@ -195,6 +195,22 @@ impl Node {
         self.start(arguments, line, state)
     }
 
+    /// Does something with the node's conditions, too.
+    pub(crate) fn evictor_telling(
+        &self,
+        flags: &[&str],
+        line: &str,
+        state: &std::path::Path,
+    ) -> Result<Evictor> {
+        let mut arguments = if line.starts_with("nodefs") {
+            self.seeing_disks(None)?
+        } else {
+            self.arguments(&self.kubeconfig)?
+        };
+        arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        self.start(arguments, line, state)
+    }
+
     /// As that of another node, whose pods would be in the same place.
     pub(crate) fn evictor_of(
         &self,

@@ -22,7 +22,7 @@ const NAME: &str = "eviction-matrix";
 /// A table of rights: `verbs resource`.
 type Rights = &'static [&'static str];
 
-/// Without any value.
+/// Whatever the values.
 const DEFAULT: Rights = &[
     "get,list,watch pods",
     "list,watch nodes",
@@ -31,22 +31,36 @@ const DEFAULT: Rights = &[
     "create,patch events.events.k8s.io",
 ];
 
+/// With `nodeConditions`, which is on unless it is said otherwise.
+const CONDITIONS: &str = "patch nodes/status";
+/// With soft thresholds or a `hardPolicy` that asks.
+const ASKS: &str = "create pods/eviction";
+
 /// Values, and the rights that they add to those.
 fn rows() -> Vec<(Value, Rights)> {
     vec![
-        (json!({}), &[]),
-        (json!({"afterEviction": "delete"}), &["delete pods"]),
-        (json!({"storageLimits": true}), &[]),
+        (json!({}), &[CONDITIONS]),
+        (json!({"nodeConditions": false}), &[]),
+        (json!({"nodeTaint": true}), &[CONDITIONS, "get,patch nodes"]),
+        (json!({"admission": true}), &[CONDITIONS]),
+        (
+            json!({"afterEviction": "delete"}),
+            &[CONDITIONS, "delete pods"],
+        ),
+        (json!({"storageLimits": true}), &[CONDITIONS]),
         (
             json!({"evictionSoft": {"memory.available": "1Gi"}, "evictionSoftGracePeriod": {"memory.available": "1m"}}),
-            &["create pods/eviction"],
+            &[CONDITIONS, ASKS],
         ),
-        (json!({"hardPolicy": "api"}), &["create pods/eviction"]),
-        (json!({"hardPolicy": "kill+api"}), &["create pods/eviction"]),
-        (json!({"evictionHard": {"nodefs.available": "5%"}}), &[]),
-        (json!({"privileged": true}), &[]),
-        (json!({"dryRun": true}), &[]),
-        (json!({"nodeRestriction": false}), &[]),
+        (json!({"hardPolicy": "api"}), &[CONDITIONS, ASKS]),
+        (json!({"hardPolicy": "kill+api"}), &[CONDITIONS, ASKS]),
+        (
+            json!({"evictionHard": {"nodefs.available": "5%"}}),
+            &[CONDITIONS],
+        ),
+        (json!({"privileged": true}), &[CONDITIONS]),
+        (json!({"dryRun": true}), &[CONDITIONS]),
+        (json!({"nodeRestriction": false}), &[CONDITIONS]),
     ]
 }
 

@@ -116,6 +116,10 @@ fn wrong_input() -> Result<()> {
             "--storage-limits needs --nodefs",
         ),
         (
+            vec!["--node-name", "n", "--root", root, "--admission", "yes"],
+            "invalid value 'yes' for '--admission <on|off>'",
+        ),
+        (
             vec!["--node-name", "n", "--kubelet-config", &missing],
             "--kubelet-config: ",
         ),

@@ -74,6 +74,11 @@ impl Collector for FromVitals {
                 "Looks that could not read everything, or whose figures nothing could be decided on.",
                 vitals.looks_failed(),
             ),
+            (
+                "pods_refused",
+                "Pods that were turned away while a node condition held.",
+                vitals.refused(),
+            ),
         ];
         for (name, help, count) in counts {
             let counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

@@ -3,8 +3,8 @@
 
 use crate::model::{Signal, Timestamp};
 use crate::sys::clock;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// So long the first turn may take to come: loading the programs takes seconds on a slow machine.
@@ -28,6 +28,8 @@ pub struct Vitals {
     looks: AtomicU64,
     looks_failed: AtomicU64,
     heard: [Heard; PAIRS],
+    /// Counted elsewhere: pods that were turned away.
+    refused: OnceLock<Arc<AtomicU64>>,
 }
 
 /// How a turn has left things.
@@ -68,6 +70,7 @@ impl Vitals {
                     events: AtomicU64::new(0),
                 }
             }; PAIRS],
+            refused: OnceLock::new(),
         }
     }
 
@@ -86,6 +89,17 @@ impl Vitals {
     pub fn found(&self, workloads: usize, unmapped: usize) {
         self.workloads.store(workloads, Relaxed);
         self.unmapped.store(unmapped, Relaxed);
+    }
+
+    pub fn count_refused(&self, refused: Arc<AtomicU64>) {
+        // Told once in a process.
+        let _ = self.refused.set(refused);
+    }
+
+    pub(super) fn refused(&self) -> u64 {
+        self.refused
+            .get()
+            .map_or(0, |refused| refused.load(Relaxed))
     }
 
     pub fn looked(&self) {
