@@ -117,6 +117,9 @@ impl HostArgs {
             cluster.asks = is_soft || cluster.hard != HardPolicy::Kill;
         }
         guards::check(&config.additions, &hierarchy)?;
+        if let Some(cluster) = &mut cluster {
+            cluster.honors_annotations = config.additions.honor_annotations;
+        }
         let root = open_root(&mut config, &hierarchy, self.platform)?;
         let file_systems = open_file_systems(&config)?;
         let has_a_line = config

@@ -197,6 +197,7 @@ impl KubeArgs {
                     node: node.to_owned(),
                     kubeconfig: self.kubeconfig.clone(),
                     evicts: false,
+                    honors_annotations: false,
                     after: match self.after_eviction {
                         None | Some(After::Keep) => AfterEviction::Keep,
                         Some(After::Delete) => AfterEviction::Delete,

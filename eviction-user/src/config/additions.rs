@@ -27,6 +27,7 @@ pub struct AdditionSettings {
     pub min_victim_size: Option<SignalMap>,
     pub namespaces: Option<Sourced<Vec<String>>>,
     pub labels: Option<Sourced<Vec<String>>>,
+    pub honor_annotations: Option<Sourced<bool>>,
 }
 
 /// The keys of `minimumVictimSize`.
@@ -45,6 +46,7 @@ impl AdditionSettings {
             min_victim_size: settings.texts_by_key(keys::MIN_VICTIM, expected)?,
             namespaces: settings.texts(keys::NAMESPACES)?,
             labels: settings.texts(keys::LABELS)?,
+            honor_annotations: settings.boolean(keys::HONOR_ANNOTATIONS)?,
         })
     }
 
@@ -60,11 +62,11 @@ impl AdditionSettings {
             min_victim_size: merged(self.min_victim_size, over.min_victim_size),
             namespaces: over.namespaces.or(self.namespaces),
             labels: over.labels.or(self.labels),
+            honor_annotations: over.honor_annotations.or(self.honor_annotations),
         }
     }
 
     pub fn memory_figure(&self) -> MemoryFigure {
-        let is_on = |switch: &Option<Sourced<bool>>| switch.as_ref().is_some_and(|s| s.value);
         MemoryFigure {
             with_reclaimable_cache: is_on(&self.reclaim_aware),
             with_free_swap: is_on(&self.swap_aware),
@@ -84,6 +86,7 @@ impl AdditionSettings {
             max_per_hour: count(keys::MAX_PER_HOUR, &self.max_per_hour)?,
             min_stall_percent: self.stall_percent()?,
             max_dying_cgroups: count(keys::MAX_DYING, &self.max_dying_cgroups)?,
+            honor_annotations: is_on(&self.honor_annotations),
             ..Additions::default()
         })
     }
@@ -197,6 +200,7 @@ impl AdditionSettings {
             sizes,
             one(keys::NAMESPACES, &self.namespaces),
             one(keys::LABELS, &self.labels),
+            one(keys::HONOR_ANNOTATIONS, &self.honor_annotations),
         ]
         .into_iter()
         .flatten()
@@ -209,10 +213,16 @@ impl AdditionSettings {
             (keys::NAMESPACES, &self.namespaces),
             (keys::LABELS, &self.labels),
         ];
+        let annotations = self.honor_annotations.iter();
         lists
             .into_iter()
             .filter_map(|(key, list)| Some((key, &list.as_ref()?.origin)))
+            .chain(annotations.map(|switch| (keys::HONOR_ANNOTATIONS, &switch.origin)))
     }
+}
+
+fn is_on(switch: &Option<Sourced<bool>>) -> bool {
+    switch.as_ref().is_some_and(|switch| switch.value)
 }
 
 fn count<T: TryFrom<i32>>(

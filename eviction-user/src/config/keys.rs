@@ -58,9 +58,10 @@ pub(super) const MAX_DYING: &str = "maximumDyingCgroups";
 pub(super) const MIN_VICTIM: &str = "minimumVictimSize";
 pub(super) const NAMESPACES: &str = "protectedNamespaces";
 pub(super) const LABELS: &str = "protectedLabels";
+pub(super) const HONOR_ANNOTATIONS: &str = "honorAnnotations";
 
 /// What only our own kind of file has.
-pub(super) const OWN: [&str; 10] = [
+pub(super) const OWN: [&str; 11] = [
     MONITORING_INTERVAL,
     RECLAIM_AWARE,
     SWAP_AWARE,
@@ -71,4 +72,5 @@ pub(super) const OWN: [&str; 10] = [
     MIN_VICTIM,
     NAMESPACES,
     LABELS,
+    HONOR_ANNOTATIONS,
 ];

@@ -65,7 +65,7 @@ pub enum WarningKind {
     #[error("is not read: drop-ins end in .yaml, .yml or .conf")]
     OtherEnding,
     #[error(
-        "has no effect in host mode, where nothing has namespaces or labels: use --workload NAME:protect"
+        "has no effect in host mode, where nothing has namespaces, labels or annotations: use --workload NAME:protect"
     )]
     PodsOnly,
     #[error(

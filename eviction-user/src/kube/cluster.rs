@@ -37,6 +37,8 @@ pub struct ClusterConfig {
     pub kubeconfig: Option<PathBuf>,
     /// Pods are to be evicted, not only looked at: that takes more rights.
     pub evicts: bool,
+    /// What pods ask for by annotations counts; then what is wrong with it is told.
+    pub honors_annotations: bool,
     pub after: AfterEviction,
     pub pressure: PressureUse,
     pub hard: HardPolicy,
@@ -167,7 +169,7 @@ impl Cluster {
             .spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
-                        () = follow::node(client, &config.node, asked, &told, &marks, gate) => {}
+                        () = follow::node(client, &config, asked, &told, &marks, gate) => {}
                         () = telling => {}
                         () = desk.serve(begun, inbox) => {}
                     }

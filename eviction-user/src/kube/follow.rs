@@ -1,5 +1,7 @@
 //! Follows this node and its pods in the API.
 
+use super::cluster::ClusterConfig;
+use super::complaints::Complaints;
 use super::known::Listed;
 use super::own_node::{self, Heard, OwnNode};
 use super::pressure::Ours;
@@ -11,6 +13,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,12 +34,13 @@ pub(super) struct Asked {
 /// these rights are there. Nothing is told of pods before the node itself is known: whoever has a wrong name must hear of that.
 pub(super) async fn node(
     client: Client,
-    node: &str,
+    config: &ClusterConfig,
     asked: Asked,
     told: &watch::Sender<Arc<Listed>>,
     marks: &watch::Sender<Option<Ours>>,
     gate: Option<Gate>,
 ) {
+    let node = config.node.as_str();
     let Asked { needed, wished } = asked;
     let api: Api<Pod> = Api::all(client.clone());
     let of_this_node = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
@@ -53,6 +57,7 @@ pub(super) async fn node(
         listing: Listed::default(),
         own: OwnNode::default(),
         is_known: false,
+        complaints: config.honors_annotations.then(Complaints::default),
     };
     if let Some(needed) = &needed {
         follower.wait_for_rights(&client, needed, &wished).await;
@@ -82,6 +87,8 @@ struct Follower<'a> {
     own: OwnNode,
     /// That there is a node of this name.
     is_known: bool,
+    /// Where annotations are honoured.
+    complaints: Option<Complaints>,
 }
 
 impl Follower<'_> {
@@ -173,6 +180,7 @@ impl Follower<'_> {
     }
 
     fn hear(&mut self, event: watcher::Result<Event<Pod>>) {
+        self.complain(&event);
         match event {
             Ok(Event::Init) => {
                 self.listing = Listed::default();
@@ -205,6 +213,28 @@ impl Follower<'_> {
                 }
             }
             Err(error) => self.lost(causes(&error)),
+        }
+    }
+
+    fn complain(&mut self, event: &watcher::Result<Event<Pod>>) {
+        let Some(complaints) = &mut self.complaints else {
+            return;
+        };
+        match event {
+            Ok(Event::InitApply(pod) | Event::Apply(pod)) => {
+                for malformed in complaints.about(pod) {
+                    let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
+                    let (namespace, pod) = (namespace.as_deref(), name.as_deref());
+                    tracing::warn!(namespace, pod, "annotation {malformed}");
+                }
+            }
+            Ok(Event::Delete(pod)) => complaints.forget(pod),
+            Ok(Event::InitDone) => {
+                let pods = self.listing.pods.values();
+                let uids: BTreeSet<&str> = pods.map(|known| known.pod.uid.as_str()).collect();
+                complaints.keep(|uid| uids.contains(uid));
+            }
+            Ok(Event::Init) | Err(_) => {}
         }
     }
 
@@ -335,6 +365,7 @@ mod tests {
             listing: Listed::default(),
             own: OwnNode::default(),
             is_known: false,
+            complaints: None,
         }
     }
 

@@ -3,6 +3,7 @@
 mod answers;
 mod asks;
 mod cluster;
+mod complaints;
 mod configz;
 mod convert;
 mod disk;

@@ -156,6 +156,7 @@ mod tests {
             node: "n".into(),
             kubeconfig: None,
             evicts: true,
+            honors_annotations: false,
             after: AfterEviction::Delete,
             pressure: PressureUse::default(),
             hard: HardPolicy::Kill,

@@ -44,7 +44,7 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// Ends with success; standard output and standard error.
-fn eviction(node: &Node, arguments: &[&str]) -> Result<(String, String)> {
+pub(crate) fn eviction(node: &Node, arguments: &[&str]) -> Result<(String, String)> {
     let ended = Command::new(&node.programs.eviction)
         .args(arguments)
         .env_remove("NODE_NAME")

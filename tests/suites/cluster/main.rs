@@ -1,6 +1,7 @@
 //! Suite `cluster`: the built program on a real Kubernetes node of this machine, under the rights that its manifest asks for.
 
 mod account;
+mod annotations;
 mod api;
 mod bench;
 mod chart;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
     cases.extend(refusal::cases());
     cases.extend(rights::cases());
     cases.extend(least_rights::cases());
+    cases.extend(annotations::cases());
     cases.extend(rights_matrix::cases());
     cases.extend(daemon_set::cases());
     // The last ones: no other story's pods are to find a second node, and the very last need another node altogether.

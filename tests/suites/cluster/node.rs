@@ -183,8 +183,8 @@ impl Node {
         self.start(arguments_as(NODE, &self.kubeconfig), line, state)
     }
 
-    /// The same, told something of the runtime.
-    pub(crate) fn evictor_told_of_the_runtime(
+    /// The same, told something more.
+    pub(crate) fn evictor_told(
         &self,
         told: &[String],
         line: &str,

@@ -220,8 +220,7 @@ fn silent(node: &Node) -> Result<()> {
     let socket = state.path().join("later.sock");
     let endpoint = format!("--container-runtime-endpoint=unix://{}", socket.display());
     let line = "memory.available<1Mi,imagefs.available<1Mi";
-    let refused =
-        node.evictor_told_of_the_runtime(std::slice::from_ref(&endpoint), line, state.path());
+    let refused = node.evictor_told(std::slice::from_ref(&endpoint), line, state.path());
     let refused = refused
         .err()
         .map_or(String::new(), |error| format!("{error:#}"));
@@ -232,7 +231,7 @@ fn silent(node: &Node) -> Result<()> {
     let root = node.cluster.runtime_root();
     let root = format!("--runtime-root={}", root.display());
     let told = [endpoint, root.clone()];
-    let mut evictor = node.evictor_told_of_the_runtime(&told, line, state.path())?;
+    let mut evictor = node.evictor_told(&told, line, state.path())?;
     let started = evictor.wait_for("started", Duration::from_secs(1))?;
     let address = started.text("metrics").parse().context("no address")?;
     let until = |what: &str, said: &str| {

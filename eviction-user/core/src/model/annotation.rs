@@ -3,6 +3,11 @@
 pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 pub const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
 
+/// By which a pod's owner asks for something, where that is honoured.
+pub const PROTECT: &str = "eviction.dev/protect";
+pub const PREFER: &str = "eviction.dev/prefer";
+pub const MEMORY_THRESHOLD: &str = "eviction.dev/memory-threshold";
+
 pub const OFFENDING_CONTAINERS: &str = "offending_containers";
 pub const OFFENDING_CONTAINERS_USAGE: &str = "offending_containers_usage";
 pub const OFFENDING_POD: &str = "offending_pod";

@@ -20,6 +20,7 @@ pub mod stats;
 pub mod threshold;
 pub mod time;
 pub mod volume;
+pub mod wishes;
 
 pub use action::{
     Action, Eviction, EvictionCause, Hold, KillGrace, LocalStorageLimit, NodeEvent, ReclaimCall,
@@ -41,3 +42,4 @@ pub use stats::{
 pub use threshold::{Limit, Operator, Threshold};
 pub use time::Timestamp;
 pub use volume::{EmptyDir, Medium, Volume, VolumeSource};
+pub use wishes::{MalformedWish, Wishes};

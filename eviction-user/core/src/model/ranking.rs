@@ -45,6 +45,12 @@ pub struct Candidate {
 pub struct RankKey {
     pub has_stats: bool,
     pub exceeds_request: bool,
+    /// Asks to go before others, and that is honoured.
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "std::ops::Not::not")
+    )]
+    pub is_preferred: bool,
     pub priority: i32,
     /// Bytes, inodes or processes.
     pub usage: i128,
@@ -68,6 +74,8 @@ impl RankKey {
 pub enum Criterion {
     MissingStats,
     ExceedsRequest,
+    /// An addition; nobody is preferred in the kubelet's policy.
+    Preferred,
     Priority,
     OverRequest,
 }
@@ -124,6 +132,9 @@ impl fmt::Display for Outcome {
             }
             Self::Outranked(Criterion::ExceedsRequest) => {
                 f.write_str("within its request, the victim exceeds its own")
+            }
+            Self::Outranked(Criterion::Preferred) => {
+                f.write_str("does not ask to go first, as the victim does")
             }
             Self::Outranked(Criterion::Priority) => f.write_str("has a higher priority"),
             Self::Outranked(Criterion::OverRequest) => f.write_str("uses less above its request"),

@@ -2,7 +2,7 @@
 
 use super::removals::{Removing, Stage};
 use super::{Agent, later};
-use crate::model::{Action, Eviction, ObservedPod, Protection, Timestamp};
+use crate::model::{Action, Eviction, ObservedPod, Protection, Timestamp, Wishes};
 use crate::policy::Input;
 use crate::policy::cycle::LayoutUnknown;
 use crate::ports::{Begun, Entry, Executor, Inventory, Journal, PressureSource, Wake};
@@ -18,6 +18,11 @@ impl<S: PressureSource, I: Inventory, X: Executor, J: Journal> Agent<S, I, X, J>
         let is_unmapped = |found: &&ObservedPod| found.pod.protection == Some(Protection::Unmapped);
         let unmapped = snapshot.pods.iter().filter(is_unmapped).count();
         self.vitals.found(snapshot.pods.len(), unmapped);
+        if self.engine.config().additions.honor_annotations {
+            let is_malformed = |found: &&ObservedPod| !Wishes::of(&found.pod).1.is_empty();
+            let malformed = snapshot.pods.iter().filter(is_malformed).count();
+            self.vitals.found_malformed(malformed);
+        }
         let now = clock::now();
         for uid in std::mem::take(&mut self.pretended) {
             self.carry_out(now, wake, looked, Input::Evicted { uid });

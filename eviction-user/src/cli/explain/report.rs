@@ -47,7 +47,7 @@ pub(super) struct RankingReport {
     /// Whether one of them is met now.
     pub(super) met: bool,
     /// What is compared, first to last.
-    pub(super) order: [&'static str; 4],
+    pub(super) order: Vec<&'static str>,
     pub(super) victim: Option<String>,
     pub(super) candidates: Vec<CandidateRow>,
 }
@@ -97,7 +97,14 @@ impl Report {
                 resource,
                 signals: vec![row.signal.name()],
                 met: is_met,
-                order: rank::criteria(resource).map(criterion),
+                order: rank::criteria(resource)
+                    .into_iter()
+                    .filter(|criterion| {
+                        *criterion != Criterion::Preferred
+                            || engine.config().additions.honor_annotations
+                    })
+                    .map(criterion)
+                    .collect(),
                 victim: ranking.victim().map(|victim| victim.pod.full_name()),
                 candidates: candidates
                     .map(|candidate| candidate_row(candidate, resource, snapshot.taken))
@@ -152,6 +159,7 @@ fn criterion(criterion: Criterion) -> &'static str {
     match criterion {
         Criterion::MissingStats => "has no figures",
         Criterion::ExceedsRequest => "exceeds its request",
+        Criterion::Preferred => "asks to go first",
         Criterion::Priority => "lower priority",
         Criterion::OverRequest => "more above its request",
     }

@@ -11,7 +11,7 @@ use crate::policy::additions::victim_size::MinVictimSize;
 pub(super) const ALL: &str = "reclaimAwareMemory: true\nswapAwareMemory: true\nevictionCoolDown: 1m30s\n\
     maxEvictionsPerHour: 6\nminimumMemoryStallPercent: 2.5\nmaximumDyingCgroups: 1000\n\
     minimumVictimSize:\n  memory: 64Mi\n  disk: 1Gi\n  inodes: \"1000\"\n  processes: \"10\"\n\
-    protectedNamespaces: [kube-system, monitoring]\nprotectedLabels: [keep, tier=db]\n";
+    protectedNamespaces: [kube-system, monitoring]\nprotectedLabels: [keep, tier=db]\nhonorAnnotations: true\n";
 
 fn none() -> EvictionFlags {
     EvictionFlags::default()
@@ -45,6 +45,7 @@ fn every_key_reaches_the_policy_and_says_where_it_stands() {
         processes: Some(10),
     };
     assert_eq!(additions.min_victim_size, least);
+    assert!(additions.honor_annotations);
     let protection = additions.protection;
     assert_eq!(protection.namespaces.len(), 2);
     let labels: Vec<_> = protection.labels.iter().map(|rule| &*rule.key).collect();
@@ -54,6 +55,7 @@ fn every_key_reaches_the_policy_and_says_where_it_stands() {
         ("evictionCoolDown", "1m30s", "f.yaml:5"),
         ("minimumMemoryStallPercent", "2.5", "f.yaml:7"),
         ("protectedLabels", "[\"keep\",\"tier=db\"]", "f.yaml:15"),
+        ("honorAnnotations", "true", "f.yaml:16"),
     ] {
         let row = folder.row(key, &none());
         assert_eq!(row, (value.to_owned(), place.to_owned()), "{key}");
@@ -169,12 +171,13 @@ fn host_mode_takes_them_and_warns_of_what_only_pods_have() {
         .iter()
         .map(|w| folder.short(&w.to_string()))
         .collect();
-    let ending = "has no effect in host mode, where nothing has namespaces or labels: use --workload NAME:protect";
+    let ending = "has no effect in host mode, where nothing has namespaces, labels or annotations: use --workload NAME:protect";
     assert_eq!(
         warnings,
         [
             format!("f.yaml:15: protectedNamespaces: {ending}"),
             format!("f.yaml:16: protectedLabels: {ending}"),
+            format!("f.yaml:17: honorAnnotations: {ending}"),
         ]
     );
 }

@@ -57,6 +57,11 @@ impl Collector for FromVitals {
                 "Those of them that belong to no pod that the API has told of, and are never evicted.",
                 vitals.unmapped(),
             ),
+            (
+                "annotations_malformed",
+                "Those of them whose annotations are honoured and malformed, so that they count as not there.",
+                vitals.malformed(),
+            ),
         ];
         for (name, help, count) in counts {
             let count = i64::try_from(count).unwrap_or(i64::MAX);

@@ -25,6 +25,7 @@ pub struct Vitals {
     leaving: AtomicUsize,
     workloads: AtomicUsize,
     unmapped: AtomicUsize,
+    malformed: AtomicUsize,
     looks: AtomicU64,
     looks_failed: AtomicU64,
     heard: [Heard; PAIRS],
@@ -62,6 +63,7 @@ impl Vitals {
             leaving: AtomicUsize::new(0),
             workloads: AtomicUsize::new(0),
             unmapped: AtomicUsize::new(0),
+            malformed: AtomicUsize::new(0),
             looks: AtomicU64::new(0),
             looks_failed: AtomicU64::new(0),
             heard: [const {
@@ -100,6 +102,11 @@ impl Vitals {
         self.refused
             .get()
             .map_or(0, |refused| refused.load(Relaxed))
+    }
+
+    /// Of those that were found, so many ask for something by annotations that say nothing.
+    pub fn found_malformed(&self, pods: usize) {
+        self.malformed.store(pods, Relaxed);
     }
 
     pub fn looked(&self) {
@@ -148,6 +155,10 @@ impl Vitals {
 
     pub fn workloads(&self) -> usize {
         self.workloads.load(Relaxed)
+    }
+
+    pub fn malformed(&self) -> usize {
+        self.malformed.load(Relaxed)
     }
 
     pub fn unmapped(&self) -> usize {

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use super::super::{critical, rank};
 use super::Additions;
-use crate::model::{Candidate, Exclusion, Outcome, Pod, Ranking, Resource, Timestamp, Uid};
+use crate::model::{
+    Candidate, Exclusion, Outcome, Pod, Protection, Ranking, Resource, Timestamp, Uid, Wishes,
+    annotation,
+};
 
 /// Candidates whose kill failed, and until when they are passed over.
 pub type BackedOff = BTreeMap<Uid, Timestamp>;
@@ -92,6 +95,11 @@ impl Exclusions<'_> {
         if self.refused.has(&pod.uid) {
             return Some(Exclusion::Refused);
         }
-        self.additions.protection.of(pod).map(Exclusion::Protected)
+        let protection = self.additions.protection.of(pod).or_else(|| {
+            let wishes = Wishes::honoured(pod, self.additions.honor_annotations);
+            let rule = || Protection::Configured(format!("annotation {}", annotation::PROTECT));
+            wishes.protect.then(rule)
+        });
+        protection.map(Exclusion::Protected)
     }
 }

@@ -27,6 +27,9 @@ pub struct Additions {
     pub min_stall_percent: Option<f32>,
     /// Removed cgroups that still hold memory; with more of them low memory evicts nobody.
     pub max_dying_cgroups: Option<u64>,
+    /// What pods ask for by annotations counts.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub honor_annotations: bool,
     /// A disk that stays as full as the last eviction left it evicts nobody more, and neither do PIDs that
     /// are only just coming back.
     #[cfg_attr(feature = "serde", serde(default))]

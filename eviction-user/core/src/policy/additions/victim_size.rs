@@ -32,6 +32,7 @@ mod tests {
     const SMALL: RankKey = RankKey {
         has_stats: true,
         exceeds_request: true,
+        is_preferred: false,
         priority: 0,
         usage: 99,
         request_nanos: 0,

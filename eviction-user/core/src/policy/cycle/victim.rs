@@ -13,7 +13,12 @@ pub(super) fn evict_one(
 ) -> Decision {
     let event = pressure.event();
     let snapshot = &pressure.snapshot;
-    let mut ranking = rank::by_signal(&snapshot.pods, pressure.signal, pressure.layout);
+    let mut ranking = rank::by_signal_and_wishes(
+        &snapshot.pods,
+        pressure.signal,
+        pressure.layout,
+        exclusions.additions.honor_annotations,
+    );
     exclusions.choose(&mut ranking);
     let Some(victim) = ranking.victim() else {
         return Decision::NoCandidate {

@@ -156,7 +156,12 @@ impl Engine {
     /// Who would go if this signal's threshold were acted on now, and why not the others.
     pub fn preview(&self, snapshot: &Snapshot, signal: Signal) -> Ranking {
         let layout = self.state.layout().or(snapshot.layout).unwrap_or_default();
-        let mut ranking = super::rank::by_signal(&snapshot.pods, signal, layout);
+        let mut ranking = super::rank::by_signal_and_wishes(
+            &snapshot.pods,
+            signal,
+            layout,
+            self.config.additions.honor_annotations,
+        );
         self.exclusions().choose(&mut ranking);
         ranking
     }

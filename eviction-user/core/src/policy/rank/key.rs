@@ -3,7 +3,7 @@
 use super::super::requests;
 use super::super::usage::{self, DiskParts};
 use super::disk_parts;
-use crate::model::{FsLayout, ObservedPod, RankKey, Resource, Signal};
+use crate::model::{FsLayout, ObservedPod, RankKey, Resource, Signal, Wishes};
 
 /// What pods are compared by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Measure {
     }
 }
 
-pub(super) fn of(observed: &ObservedPod, measure: Measure) -> RankKey {
+pub(super) fn of(observed: &ObservedPod, measure: Measure, wishes: Wishes) -> RankKey {
     let pod = observed.pod.as_ref();
     let priority = pod.effective_priority();
     let Some(stats) = &observed.stats else {
@@ -42,6 +42,7 @@ pub(super) fn of(observed: &ObservedPod, measure: Measure) -> RankKey {
         return RankKey {
             has_stats: false,
             exceeds_request: false,
+            is_preferred: wishes.prefer,
             priority,
             usage: 0,
             request_nanos: 0,
@@ -50,7 +51,9 @@ pub(super) fn of(observed: &ObservedPod, measure: Measure) -> RankKey {
     let (usage, request_nanos, threshold_nanos) = match measure {
         Measure::Memory => {
             let request = requests::memory(pod).nanos();
-            (usage::memory_working_set(stats), request, request)
+            let asked = wishes.memory_threshold.map(i128::from);
+            let threshold = asked.map_or(request, |bytes| bytes * 1_000_000_000);
+            (usage::memory_working_set(stats), request, threshold)
         }
         Measure::Processes => (i128::from(usage::process_count(stats)), 0, i128::MAX),
         Measure::DiskBytes(parts) => {
@@ -72,6 +75,7 @@ pub(super) fn of(observed: &ObservedPod, measure: Measure) -> RankKey {
     RankKey {
         has_stats: true,
         exceeds_request,
+        is_preferred: wishes.prefer,
         priority,
         usage,
         request_nanos,

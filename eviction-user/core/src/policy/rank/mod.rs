@@ -9,8 +9,8 @@ mod parts;
 use std::cmp::{Ordering, Reverse};
 
 use crate::model::{
-    Candidate, Criterion, DiskUse, Exclusion, FsLayout, ObservedPod, Outcome, RankKey, Ranking,
-    Resource, Signal,
+    Candidate, Criterion, DiskUse, Exclusion, FsLayout, ObservedPod, Outcome, Pod, RankKey,
+    Ranking, Resource, Signal, Wishes,
 };
 
 pub use key::Measure;
@@ -18,25 +18,51 @@ pub use parts::disk_parts;
 
 /// The criteria in the order in which they decide.
 ///
-/// Priority comes after "exceeds its request" for what can be requested, and first for PIDs.
-pub const fn criteria(resource: Resource) -> [Criterion; 4] {
-    use Criterion::{ExceedsRequest, MissingStats, OverRequest, Priority};
+/// Priority comes after "exceeds its request" for what can be requested, and first for PIDs. Who asks to go first goes before its
+/// equals in that: never before one that exceeds its request, if it does not itself.
+pub const fn criteria(resource: Resource) -> [Criterion; 5] {
+    use Criterion::{ExceedsRequest, MissingStats, OverRequest, Preferred, Priority};
     match resource {
-        Resource::Memory | Resource::EphemeralStorage | Resource::Inodes => {
-            [MissingStats, ExceedsRequest, Priority, OverRequest]
-        }
+        Resource::Memory | Resource::EphemeralStorage | Resource::Inodes => [
+            MissingStats,
+            ExceedsRequest,
+            Preferred,
+            Priority,
+            OverRequest,
+        ],
         // There is no request, so "over request" is the process count and nobody "exceeds".
-        Resource::Pids => [Priority, MissingStats, OverRequest, ExceedsRequest],
+        Resource::Pids => [
+            Preferred,
+            Priority,
+            MissingStats,
+            OverRequest,
+            ExceedsRequest,
+        ],
     }
 }
 
-/// Ranks pods for a signal; nobody is chosen yet.
+/// Ranks pods for a signal as the kubelet does; nobody is chosen yet.
 pub fn by_signal(pods: &[ObservedPod], signal: Signal, layout: FsLayout) -> Ranking {
     by_measure(pods, Measure::of_signal(signal, layout))
 }
 
+/// The same; where `honors_annotations`, with regard to what pods ask for.
+pub fn by_signal_and_wishes(
+    pods: &[ObservedPod],
+    signal: Signal,
+    layout: FsLayout,
+    honors_annotations: bool,
+) -> Ranking {
+    let wishes = |pod: &Pod| Wishes::honoured(pod, honors_annotations);
+    ranked(pods, Measure::of_signal(signal, layout), wishes)
+}
+
 /// Ranks pods by a measure; nobody is chosen yet.
 pub fn by_measure(pods: &[ObservedPod], measure: Measure) -> Ranking {
+    ranked(pods, measure, |_| Wishes::default())
+}
+
+fn ranked(pods: &[ObservedPod], measure: Measure, wishes: impl Fn(&Pod) -> Wishes) -> Ranking {
     let resource = measure.resource();
     let mut candidates: Vec<_> = pods
         .iter()
@@ -44,7 +70,7 @@ pub fn by_measure(pods: &[ObservedPod], measure: Measure) -> Ranking {
         .map(|(input, observed)| Candidate {
             pod: observed.pod.clone(),
             input,
-            key: key::of(observed, measure),
+            key: key::of(observed, measure, wishes(&observed.pod)),
             outcome: Outcome::NoVictim,
             disk: disk(observed, measure),
         })
@@ -103,6 +129,7 @@ fn compare_by(criterion: Criterion, left: &RankKey, right: &RankKey) -> Ordering
         Criterion::ExceedsRequest => {
             Reverse(left.exceeds_request).cmp(&Reverse(right.exceeds_request))
         }
+        Criterion::Preferred => Reverse(left.is_preferred).cmp(&Reverse(right.is_preferred)),
         Criterion::Priority => left.priority.cmp(&right.priority),
         Criterion::OverRequest => {
             Reverse(left.over_request_nanos()).cmp(&Reverse(right.over_request_nanos()))

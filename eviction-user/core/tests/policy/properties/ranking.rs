@@ -79,6 +79,24 @@ proptest! {
     }
 
     #[test]
+    fn annotations_that_are_not_honoured_change_nothing(
+        pods in pods(),
+        asked in prop::collection::vec(("protect|prefer|memory-threshold", "true|1|x|"), 8),
+        signal in signal(),
+        layout in layout(),
+    ) {
+        let mut asking = pods.clone();
+        for (observed, (key, value)) in asking.iter_mut().zip(asked) {
+            let pod = std::sync::Arc::make_mut(&mut observed.pod);
+            pod.annotations.insert(format!("eviction.dev/{key}"), value);
+        }
+        let kubelets = rank::by_signal(&pods, signal, layout);
+        let ours = rank::by_signal_and_wishes(&asking, signal, layout, false);
+        prop_assert_eq!(keys(&ours), keys(&kubelets));
+        prop_assert_eq!(inputs(&ours), inputs(&kubelets));
+    }
+
+    #[test]
     fn the_order_is_stable(pods in pods(), signal in signal(), layout in layout()) {
         let ranking = rank::by_signal(&pods, signal, layout);
         for pair in ranking.candidates.windows(2) {

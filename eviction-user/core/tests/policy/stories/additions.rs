@@ -1,6 +1,6 @@
 //! Our additions, each off by default.
 
-use eviction_core::model::{Action, Hold, Pod, Signal, Span, Uid};
+use eviction_core::model::{Action, Hold, ObservedPod, Pod, Signal, Span, Uid};
 use eviction_core::policy::EngineConfig;
 use eviction_core::policy::additions::Additions;
 use eviction_core::policy::additions::protection::{LabelRule, ProtectionRules};
@@ -36,6 +36,7 @@ fn the_default_additions_are_none() {
         none.cool_down.is_none() && none.max_per_hour.is_none() && none.min_stall_percent.is_none()
     );
     assert_eq!(none.max_dying_cgroups, None);
+    assert!(!none.honor_annotations);
     assert!(!none.only_while_filling);
     assert_eq!(none.min_victim_size, MinVictimSize::default());
     assert_eq!(none.protection, ProtectionRules::default());
@@ -66,6 +67,50 @@ fn case_24_protected_namespaces_labels_and_the_own_pod_are_outside_the_candidate
         pod("plain", 0, 1),
     ];
     assert_eq!(story.victims(0, memory(50), &pods), ["plain"]);
+}
+
+fn asking(key: &str, value: &str, pod: ObservedPod) -> ObservedPod {
+    with(pod, |pod| {
+        drop(
+            pod.annotations
+                .insert(format!("eviction.dev/{key}"), value.to_owned()),
+        )
+    })
+}
+
+#[test]
+fn annotations_spare_a_pod_or_let_it_go_first_only_where_they_are_honoured() {
+    // The biggest asks to be spared, the second to go at more than it has, the smallest to go first, of which one says so wrongly.
+    let pods = [
+        asking("protect", "true", pod("spared", 0, 900)),
+        asking("memory-threshold", "800", pod("within", 0, 800)),
+        asking("protect", "yes", pod("wrong", 0, 700)),
+        asking("prefer", "true", pod("first", 0, 2)),
+        // It keeps to its request.
+        asking("prefer", "true", pod("modest", 10, 2)),
+        asking("prefer", "1", pod("plain", 0, 1)),
+    ];
+    let order = |honor_annotations| {
+        let mut left = pods.to_vec();
+        let mut order = Vec::new();
+        while !left.is_empty() {
+            let mut story = story(Additions {
+                honor_annotations,
+                ..Additions::default()
+            });
+            let Some(victim) = story.victims(0, memory(50), &left).first().cloned() else {
+                break;
+            };
+            left.retain(|pod| pod.pod.uid.as_str() != victim);
+            order.push(victim);
+        }
+        order
+    };
+    assert_eq!(
+        order(false),
+        ["spared", "within", "wrong", "first", "plain", "modest"]
+    );
+    assert_eq!(order(true), ["first", "wrong", "plain", "modest", "within"]);
 }
 
 #[test]
