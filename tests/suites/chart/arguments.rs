@@ -122,6 +122,7 @@ fn additions() -> Result<()> {
         "minimumVictimSize": {"memory": "64Mi", "disk": "1Gi", "inodes": "1000", "processes": "10"},
         "protectedNamespaces": ["kube-system"],
         "protectedLabels": ["keep", "tier=db"],
+        "honorAnnotations": true,
     });
     let schema = std::fs::read_to_string(chart.folder.join("values.schema.json"))?;
     let schema: Value = serde_json::from_str(&schema)?;

@@ -159,6 +159,21 @@ fn pods() -> Result<()> {
             json!({"path": "/readyz", "port": "metrics"}),
         ),
         (
+            json!({"extraEnv": [{"name": "A", "value": "1"}]}),
+            "/template/spec/containers/0/env/2",
+            json!({"name": "A", "value": "1"}),
+        ),
+        (
+            json!({"extraVolumes": [{"name": "v", "emptyDir": {}}]}),
+            "/template/spec/volumes/2",
+            json!({"name": "v", "emptyDir": {}}),
+        ),
+        (
+            json!({"extraVolumeMounts": [{"name": "v", "mountPath": "/v"}]}),
+            "/template/spec/containers/0/volumeMounts/2",
+            json!({"name": "v", "mountPath": "/v"}),
+        ),
+        (
             json!({"stateDir": "/data/eviction"}),
             "/template/spec/volumes/1/hostPath",
             json!({"path": "/data/eviction", "type": "DirectoryOrCreate"}),

@@ -4,6 +4,7 @@
 mod arguments;
 mod effects;
 mod kustomize;
+mod operation;
 mod refused;
 mod rendered;
 mod rights;
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
     cases.extend(refused::cases());
     cases.extend(effects::cases());
     cases.extend(rights::cases());
+    cases.extend(operation::cases());
     cases.extend(kustomize::cases());
     cases.extend(arguments::cases());
     suite::main(cases)

@@ -57,6 +57,31 @@ fn wrong_values() -> Result<()> {
         (json!({"nodeConditions": "on"}), "/nodeConditions'"),
         (json!({"nodeTaint": "on"}), "/nodeTaint'"),
         (json!({"admission": "on"}), "/admission'"),
+        (
+            json!({"serviceMonitor": {"enable": true}}),
+            "'enable' not allowed",
+        ),
+        (
+            json!({"serviceMonitor": {"interval": "often"}}),
+            "/serviceMonitor/interval'",
+        ),
+        (
+            json!({"prometheusRule": {"enabled": "yes"}}),
+            "/prometheusRule/enabled'",
+        ),
+        (
+            json!({"networkPolicy": {"from": {}}}),
+            "/networkPolicy/from'",
+        ),
+        (json!({"extraEnv": [{"value": "1"}]}), "/extraEnv/0'"),
+        (
+            json!({"extraVolumes": [{"emptyDir": {}}]}),
+            "/extraVolumes/0'",
+        ),
+        (
+            json!({"extraVolumeMounts": [{"name": "v"}]}),
+            "/extraVolumeMounts/0'",
+        ),
         (json!({"afterEviction": "remove"}), "/afterEviction'"),
         (json!({"hardPolicy": "kill-api"}), "/hardPolicy'"),
         (
@@ -74,6 +99,10 @@ fn wrong_values() -> Result<()> {
         (
             json!({"additions": {"protectedNamespace": []}}),
             "'protectedNamespace' not allowed",
+        ),
+        (
+            json!({"additions": {"honorAnnotations": "yes"}}),
+            "/additions/honorAnnotations'",
         ),
         (
             json!({"additions": {"minimumVictimSize": {"ram": "1Gi"}}}),

@@ -11,6 +11,7 @@ use crate::ports::{
 };
 use std::time::Duration;
 
+mod alerts;
 mod moved;
 
 const MEMORY: Signal = Signal::AllocatableMemoryAvailable;
