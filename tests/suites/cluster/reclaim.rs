@@ -119,7 +119,7 @@ fn runners(node: &Node) -> Result<[Wish; 2]> {
 fn start(node: &Node, told: &[&str], line: u64, state: &Path) -> Result<Evictor> {
     let told: Vec<_> = told.iter().map(|text| (*text).to_owned()).collect();
     let line = format!("imagefs.available<{line}");
-    node.evictor_told_of_the_runtime(&told, &line, state)
+    node.evictor_told(&told, &line, state)
 }
 
 /// Nobody has been evicted.
