@@ -36,14 +36,17 @@ impl Release {
         Self::install_as(node, here)
     }
 
-    /// On the node in the guest, where everything is in its usual place.
-    pub(crate) fn install_in_guest(node: &Node, line: &str) -> Result<Self> {
-        let there = json!({
+    /// On the node in the guest, where everything is in its usual place. `more`: values besides.
+    pub(crate) fn install_in_guest(node: &Node, line: &str, more: &Value) -> Result<Self> {
+        let mut there = json!({
             "evictionHard": hard(line)?,
             "nodeSelector": {"kubernetes.io/hostname": GUEST_NODE},
             // Its CPU is emulated: a tenth of it takes half a minute to begin.
             "resources": {"cpu": "1"},
         });
+        for (key, value) in more.as_object().into_iter().flatten() {
+            there[key] = value.clone();
+        }
         Self::install_as(node, there)
     }
 

@@ -16,6 +16,7 @@ use crate::chart::{Release, decisions, logs, until_ready};
 use crate::memory::{check_events, of_all_kinds};
 use crate::node::{self, LINE, Node};
 use crate::pods::Wish;
+use crate::{refusal, soft};
 
 pub(crate) const SERIES: &str = "6.12";
 /// Of its memory pods get what the stories' native node has.
@@ -37,6 +38,10 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "on cgroup v2 in a guest: an inode hog goes, on fentry",
             || with(inode_hog),
+        ),
+        Case::new(
+            "on cgroup v2 in a guest: a soft hog has its grace, and then new pods are refused",
+            || with(soft_hog_and_newcomers),
         ),
     ]
 }
@@ -125,7 +130,7 @@ fn memory_hog(node: &Node, guest: &GuestNode) -> Result<Outcome> {
     for wish in &others {
         node.apply(&emulated(wish))?;
     }
-    with_the_charts_pod(node, LINE, || {
+    with_the_charts_pod(node, LINE, &json!({}), || {
         for wish in &others {
             node.until_running(wish.namespace, wish.name)?;
         }
@@ -137,7 +142,7 @@ fn memory_hog(node: &Node, guest: &GuestNode) -> Result<Outcome> {
         ensure!(record(&pod) == text(&decision, "/id"), "{decision}");
         check_events(node, GUEST_NODE, "hog", record(&pod))?;
         let uid = text(&pod, "/metadata/uid");
-        until_group_is_gone(node, guest, uid)?;
+        until_group_is_gone(node, guest, "burstable", uid)?;
         for wish in &others {
             node.lives_on(wish.namespace, wish.name)?;
         }
@@ -148,9 +153,10 @@ fn memory_hog(node: &Node, guest: &GuestNode) -> Result<Outcome> {
 fn with_the_charts_pod(
     node: &Node,
     line: &str,
+    more: &Value,
     story: impl FnOnce() -> Result<Outcome>,
 ) -> Result<Outcome> {
-    let release = Release::install_in_guest(node, line)?;
+    let release = Release::install_in_guest(node, line, more)?;
     let told = story().with_context(|| format!("it says: {}", logs(node, Release::NAME)));
     release.uninstall(node)?;
     told
@@ -168,10 +174,10 @@ fn emulated(wish: &Wish) -> Value {
     pod
 }
 
-fn until_group_is_gone(node: &Node, guest: &GuestNode, uid: &str) -> Result<()> {
-    let group = format!("/sys/fs/cgroup/kubepods/burstable/pod{uid}");
+fn until_group_is_gone(node: &Node, guest: &GuestNode, class: &str, uid: &str) -> Result<()> {
+    let group = format!("/sys/fs/cgroup/kubepods/{class}/pod{uid}");
     // What is asked for is where its cgroups are.
-    guest.sh("ls /sys/fs/cgroup/kubepods/burstable/cgroup.procs")?;
+    guest.sh(&format!("ls /sys/fs/cgroup/kubepods/{class}/cgroup.procs"))?;
     node.until("its cgroup is gone", 30, |_| {
         Ok(guest
             .sh(&format!("test ! -e {group}"))
@@ -202,7 +208,7 @@ fn inode_hog(node: &Node, guest: &GuestNode) -> Result<Outcome> {
     let left = inodes_left(guest)?;
     ensure!(left > 2 * FILES, "only {left} inodes are left");
     let line = format!("nodefs.inodesFree<{}", left - FILES);
-    with_the_charts_pod(node, &line, || {
+    with_the_charts_pod(node, &line, &json!({}), || {
         let rung = on_fentry(node, "inodes")?;
         let hog = Wish {
             load: ["inodes", "/data/new", &(4 * FILES).to_string(), "500"]
@@ -228,6 +234,33 @@ fn inode_hog(node: &Node, guest: &GuestNode) -> Result<Outcome> {
             node.lives_on(wish.namespace, wish.name)?;
         }
         Ok(Outcome::Noted(woken(&rung, &decision)))
+    })
+}
+
+/// The condition is raised at once, and holds for five minutes.
+fn soft_hog_and_newcomers(node: &Node, guest: &GuestNode) -> Result<Outcome> {
+    let (signal, amount) = soft::SOFT.split_once('<').context("no line")?;
+    let (_, grace) = soft::FOR.split_once('=').context("no grace")?;
+    let values = json!({
+        "evictionSoft": {signal: amount},
+        "evictionSoftGracePeriod": {signal: grace},
+        "evictionMaxPodGracePeriod": soft::MAX_GRACE,
+        "admission": true,
+    });
+    with_the_charts_pod(node, LINE, &values, || {
+        let rung = on_fentry(node, "memory")?;
+        let hog = soft::slow("hog", soft::BEYOND_SOFT);
+        let pod = soft::leaves_in_its_grace(node, GUEST_NODE, &hog, |_| Ok(()))?;
+        let decision = only_decision(node)?;
+        ensure!(text(&decision, "/victim") == "hog", "{decision}");
+        until_group_is_gone(node, guest, "burstable", text(&pod, "/metadata/uid"))?;
+        let refused = refusal::newcomers(node, GUEST_NODE)?;
+        until_group_is_gone(node, guest, "besteffort", text(&refused, "/metadata/uid"))?;
+        Ok(Outcome::Noted(format!(
+            "events from {rung}, grace {} s, refused: {}",
+            pod["metadata"]["deletionGracePeriodSeconds"],
+            text(&refused, "/status/message")
+        )))
     })
 }
 

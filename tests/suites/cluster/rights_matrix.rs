@@ -70,8 +70,8 @@ const NEVER: [&[&str]; 8] = [
     &["list", "secrets"],
     &["get", "configmaps"],
     &["create", "pods"],
-    &["create", "pods/exec"],
-    &["get", "nodes/proxy"],
+    &["create", "pods", "--subresource=exec"],
+    &["get", "nodes", "--subresource=proxy"],
     &["update", "pods"],
     &["delete", "nodes"],
 ];

@@ -22,7 +22,7 @@ pub(crate) const FOR: &str = "allocatableMemory.available=1s";
 /// In seconds; less than what the pods ask for.
 pub(crate) const MAX_GRACE: u64 = 4;
 /// Crosses the soft line, and not the hard one.
-const BEYOND_SOFT: u64 = 950;
+pub(crate) const BEYOND_SOFT: u64 = 950;
 const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) fn cases() -> Vec<Case> {

@@ -66,7 +66,7 @@ impl Bed {
             None
         } else {
             let line = format!("allocatableMemory.available<{}Mi", self.line_mib());
-            let release = Release::install_in_guest(node, &line)?;
+            let release = Release::install_in_guest(node, &line, &json!({}))?;
             until_ready(node, Release::NAME)?;
             Some(release)
         };
