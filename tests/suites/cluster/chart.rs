@@ -22,18 +22,20 @@ impl Release {
     /// With what is particular to this cluster: services have no addresses, the node's directories lie elsewhere, and the line is
     /// ours. Where the pods' cgroups are the kubelet's file says. `after`: what becomes of a victim's object.
     pub(crate) fn install(node: &Node, line: &str, after: &str) -> Result<Self> {
-        let folder = folder(node)?;
-        let here = json!({
-            "evictionHard": hard(line)?,
-            "afterEviction": after,
-            "disk": {
-                "kubeletRoot": node.cluster.kubelet_root(),
-                "runtimeRoot": node.cluster.runtime_root(),
-                "podLogs": node.cluster.pod_logs(),
-            },
-            "stateDir": folder.join("state"),
-        });
-        Self::install_as(node, here)
+        let more = json!({"afterEviction": after});
+        helm_with(node, "install", native(node, line, &more)?)?;
+        Ok(Self(()))
+    }
+
+    /// The same with other values besides.
+    pub(crate) fn install_with(node: &Node, line: &str, more: &Value) -> Result<Self> {
+        helm_with(node, "install", native(node, line, more)?)?;
+        Ok(Self(()))
+    }
+
+    /// To other values.
+    pub(crate) fn upgrade(&self, node: &Node, line: &str, more: &Value) -> Result<()> {
+        helm_with(node, "upgrade", native(node, line, more)?)
     }
 
     /// On the node in the guest, where everything is in its usual place. `more`: values besides.
@@ -44,23 +46,8 @@ impl Release {
             // Its CPU is emulated: a tenth of it takes half a minute to begin.
             "resources": {"cpu": "1"},
         });
-        for (key, value) in more.as_object().into_iter().flatten() {
-            there[key] = value.clone();
-        }
-        Self::install_as(node, there)
-    }
-
-    fn install_as(node: &Node, mut values: Value) -> Result<Self> {
-        values["apiServer"] = json!({
-            "host": node.cluster.network.address.to_string(),
-            "port": 6443,
-        });
-        let file = node.cluster.folder.join("install/values.json");
-        std::fs::write(&file, values.to_string())?;
-        let chart = node.workspace.root().join(CHART);
-        let [chart, file] = [&chart, &file].map(|path| path.to_str());
-        let (chart, file) = chart.zip(file).context("not UTF-8")?;
-        helm(node, &["install", Self::NAME, chart, "--values", file])?;
+        merge(&mut there, more);
+        helm_with(node, "install", there)?;
         Ok(Self(()))
     }
 
@@ -68,12 +55,47 @@ impl Release {
     pub(crate) fn uninstall(self, node: &Node) -> Result<()> {
         helm(node, &["uninstall", Self::NAME, "--wait"])?;
         let selector = format!("app.kubernetes.io/instance={}", Self::NAME);
-        let kinds = "daemonsets,serviceaccounts,clusterroles,clusterrolebindings,\
+        let kinds = "all,serviceaccounts,configmaps,networkpolicies,clusterroles,clusterrolebindings,\
              validatingadmissionpolicies,validatingadmissionpolicybindings";
         let left = node.get(&[kinds, "--all-namespaces", "--selector", &selector])?;
         ensure!(left["items"] == json!([]), "uninstalled, but left: {left}");
         Ok(())
     }
+}
+
+fn native(node: &Node, line: &str, more: &Value) -> Result<Value> {
+    let folder = folder(node)?;
+    let mut here = json!({
+        "evictionHard": hard(line)?,
+        "disk": {
+            "kubeletRoot": node.cluster.kubelet_root(),
+            "runtimeRoot": node.cluster.runtime_root(),
+            "podLogs": node.cluster.pod_logs(),
+        },
+        "stateDir": folder.join("state"),
+    });
+    merge(&mut here, more);
+    Ok(here)
+}
+
+fn merge(values: &mut Value, more: &Value) {
+    for (key, value) in more.as_object().into_iter().flatten() {
+        values[key] = value.clone();
+    }
+}
+
+fn helm_with(node: &Node, what: &str, mut values: Value) -> Result<()> {
+    values["apiServer"] = json!({
+        "host": node.cluster.network.address.to_string(),
+        "port": 6443,
+    });
+    let file = node.cluster.folder.join("install/values.json");
+    std::fs::write(&file, values.to_string())?;
+    let chart = node.workspace.root().join(CHART);
+    let [chart, file] = [&chart, &file].map(|path| path.to_str());
+    let (chart, file) = chart.zip(file).context("not UTF-8")?;
+    helm(node, &[what, Release::NAME, chart, "--values", file])?;
+    Ok(())
 }
 
 /// The chart's form of a line.

@@ -28,6 +28,7 @@ mod rights_matrix;
 mod runtime;
 mod simulated;
 mod soft;
+mod upgrade;
 mod wrong_input;
 
 use std::process::ExitCode;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
     cases.extend(annotations::cases());
     cases.extend(rights_matrix::cases());
     cases.extend(daemon_set::cases());
+    cases.extend(upgrade::cases());
     // The last ones: no other story's pods are to find a second node, and the very last need another node altogether.
     cases.extend(guest::cases());
     cases.extend(runtime::cases());
