@@ -7,14 +7,13 @@ use anyhow::{Context, Result, ensure};
 use eviction_tests::http::get;
 use eviction_tests::scenario::{Evictor, Record};
 use eviction_tests::suite::{Case, Outcome};
-use nix::sys::signal::{Signal, kill};
 use nix::sys::statvfs::statvfs;
-use nix::unistd::Pid;
 use serde_json::json;
 use xtask::cluster::LOAD;
 use xtask::image;
 
 use crate::api::{phase, text};
+use crate::halted::Halted;
 use crate::node::{self, Node};
 use crate::pods::Wish;
 
@@ -309,23 +308,6 @@ fn dead_container(node: &Node) -> Result<Outcome> {
     Ok(Outcome::Noted(reclaimed.0.to_string()))
 }
 
-/// Lets containerd go on, whatever comes.
-struct Halted(Pid);
-
-impl Halted {
-    fn containerd(node: &Node) -> Result<Self> {
-        let pid = Pid::from_raw(node.cluster.process("containerd")?);
-        kill(pid, Signal::SIGSTOP)?;
-        Ok(Self(pid))
-    }
-}
-
-impl Drop for Halted {
-    fn drop(&mut self) {
-        let _ = kill(self.0, Signal::SIGCONT);
-    }
-}
-
 /// Takes so much of the runtime's disk, of nobody's.
 struct Junk(std::path::PathBuf);
 
@@ -348,7 +330,7 @@ fn no_answer(node: &Node) -> Result<Outcome> {
     let before = settled(node)?;
     let state = tempfile::tempdir()?;
     let mut evictor = start(node, &[], before - BIG, state.path())?;
-    let halted = Halted::containerd(node)?;
+    let halted = Halted::program(node, "containerd")?;
     let junk = Junk::write(node, 2 * BIG)?;
     let hung = large_goes(&mut evictor);
     drop(halted);
