@@ -57,9 +57,13 @@ impl Release {
         let selector = format!("app.kubernetes.io/instance={}", Self::NAME);
         let kinds = "all,serviceaccounts,configmaps,networkpolicies,clusterroles,clusterrolebindings,\
              validatingadmissionpolicies,validatingadmissionpolicybindings";
-        let left = node.get(&[kinds, "--all-namespaces", "--selector", &selector])?;
-        ensure!(left["items"] == json!([]), "uninstalled, but left: {left}");
-        Ok(())
+        let all = [kinds, "--all-namespaces", "--selector", &selector];
+        // Its pods' objects go a moment after it.
+        node.until("nothing is left of what was uninstalled", 60, |node| {
+            let left = node.get(&all)?;
+            ensure!(left["items"] == json!([]), "uninstalled, but left: {left}");
+            Ok(Some(()))
+        })
     }
 }
 
