@@ -216,6 +216,15 @@ impl Evictor {
         Some((status, self.end()))
     }
 
+    pub fn has_ended(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(Some(_)))
+    }
+
+    /// As a crash would end it.
+    pub fn kill(&mut self) -> std::io::Result<()> {
+        self.process.kill()
+    }
+
     /// Stops it as a service manager would: its exit code (`None`: it did not end in time, or by a signal) and stderr.
     pub fn terminate(&mut self, limit: Duration) -> std::io::Result<(Option<i32>, String)> {
         if let Ok(pid) = i32::try_from(self.process.id()) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use eviction_tests::load::now_ns;
-use eviction_tests::scenario::Evictor;
+use eviction_tests::scenario::{Evictor, wait_until};
 use eviction_tests::suite::{Case, Outcome};
 use eviction_user::sys::fault::Point;
 use nix::sys::signal::Signal;
@@ -71,9 +71,18 @@ fn may_be_started_again(point: Point) -> bool {
 }
 
 /// By itself, at its fault point.
-fn until_killed(evictor: &mut Evictor) -> Result<()> {
+fn until_killed(evictor: &mut Evictor, point: Point) -> Result<()> {
+    let is_over = wait_until(Duration::from_secs(60), || {
+        evictor.drain();
+        // The volumes may be gone before the loop has looked for them: one half of the program waits for the other then, for ever.
+        let is_past = point == Point::VolumesAwaited && evictor.of_kind("gone").next().is_some();
+        (is_past || evictor.has_ended()).then_some(is_past)
+    });
+    if is_over == Some(true) {
+        evictor.kill()?;
+    }
     let (status, said) = evictor
-        .ended(Duration::from_secs(60))
+        .ended(Duration::from_secs(1))
         .with_context(|| format!("it did not die; it printed {:?}", evictor.seen))?;
     ensure!(
         status.signal() == Some(Signal::SIGKILL as i32),
@@ -128,7 +137,7 @@ fn at_one_step(node: &Node, restart: &'static str, point: Point) -> Result<u64> 
         ..Wish::stopping_hog(point.name(), 1500)
     };
     node.apply(&hog.pod())?;
-    until_killed(&mut evictor)?;
+    until_killed(&mut evictor, point)?;
     let pod = node.pod("default", point.name())?;
     let uid = text(&pod, "/metadata/uid").to_owned();
     let begun = begun(state.path())?;
@@ -193,7 +202,7 @@ fn at_deletion(node: &Node, point: Point) -> Result<()> {
     };
     node.apply(&hog.pod())?;
     let uid = text(&node.pod("default", point.name())?, "/metadata/uid").to_owned();
-    until_killed(&mut evictor)?;
+    until_killed(&mut evictor, point)?;
     let begun = begun(state.path())?;
     ensure!(begun.len() == 1 && begun[0]["uid"] == *uid, "{begun:?}");
     let is_there = |node: &Node| -> Result<bool> {

@@ -196,7 +196,9 @@ fn replaced(node: &Node) -> Result<Vec<Value>> {
     };
     let evicted = |node: &Node| -> Result<Vec<Value>> {
         let mut pods = all(node)?;
-        pods.retain(|pod| !record(pod).is_empty());
+        // Whoever was scaled away while it was evicted is about to be gone.
+        let is_leaving = |pod: &Value| pod.pointer("/metadata/deletionTimestamp").is_some();
+        pods.retain(|pod| !record(pod).is_empty() && !is_leaving(pod));
         Ok(pods)
     };
     node.until(&format!("{REPLACED} victims"), 240, |node| {
