@@ -254,7 +254,8 @@ fn stays_full(node: &Node) -> Result<()> {
     };
     let Before { others, line, .. } = before(node, &filling)?;
     let state = tempfile::tempdir()?;
-    let mut evictor = node.evictor_of_disks(&line, filling.deletes, state.path())?;
+    // Else the runtime would remove the dead container, and its layer with it.
+    let mut evictor = node.evictor_telling(&["--reclaim=off"], &line, state.path())?;
     node.apply(&filling.hog().pod())?;
     let decision = evictor.wait_for("decision", Duration::from_secs(60))?;
     ensure!(decision.text("victim") == "hog", "{}", decision.0);
