@@ -178,8 +178,12 @@ fn taints(node: &Node) -> Result<Vec<String>> {
 }
 
 pub(crate) fn until_told(node: &Node, status: &str) -> Result<Value> {
-    node.until(&format!("{MEMORY} is {status}"), 60, |node| {
-        let condition = node_condition(node, MEMORY)?;
+    until_told_of(node, MEMORY, status)
+}
+
+pub(crate) fn until_told_of(node: &Node, kind: &str, status: &str) -> Result<Value> {
+    node.until(&format!("{kind} is {status}"), 60, |node| {
+        let condition = node_condition(node, kind)?;
         Ok((condition["status"] == status).then_some(condition))
     })
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use xtask::cluster::NODE;
 
 use crate::api::{phase, record, restarts, text};
-use crate::conditions::{clean, end, until_told};
+use crate::conditions::{clean, end, until_told, until_told_of};
 use crate::node::{self, LINE, Node};
 use crate::pods::Wish;
 
@@ -111,6 +111,8 @@ fn under_disk_pressure(node: &Node) -> Result<Outcome> {
     let flags = [&FLAGS[..], &["--reclaim=off"]].concat();
     let mut evictor = node.evictor_telling(&flags, "nodefs.available<1Ti", state.path())?;
     evictor.wait_for("conditions", Duration::from_secs(30))?;
+    // Before that it does not follow the node's pods yet.
+    until_told_of(node, "eviction.dev/DiskPressure", "True")?;
     let burstable = Wish {
         request: Some("16Mi"),
         ..best_effort("burstable")
