@@ -46,14 +46,6 @@ pub fn cargo() -> Command {
     cleaned(Command::new("cargo"))
 }
 
-/// The same, which leaves the CPUs to whoever else wants them.
-#[must_use]
-pub fn cargo_in_the_background() -> Command {
-    let mut command = cleaned(Command::new("nice"));
-    command.args(["-n", "19", "cargo"]);
-    command
-}
-
 /// The same, ended with exit code 124 when it takes longer.
 #[must_use]
 pub fn cargo_within(seconds: u32) -> Command {

@@ -1,14 +1,12 @@
 //! Suites that are one test binary with its own runner (`eviction_tests::suite`): its lines are shown as they
 //! come, its last line has the counts.
 
-use std::process::Command;
-
 use anyhow::Result;
 
 use super::tally::{self, Skip, Tally};
 use crate::build;
 use crate::console;
-use crate::process::{ProcessError, cargo, cargo_in_the_background, run_streaming};
+use crate::process::{ProcessError, cargo, run_streaming};
 use crate::setup::{self, Scope};
 use crate::workspace::Workspace;
 
@@ -29,10 +27,9 @@ pub(super) fn cluster(workspace: &Workspace, filter: &[String]) -> Result<Tally>
     run(workspace, "cluster", filter, true)
 }
 
-/// Guests have all the time in the world; the suite beside it has not.
 pub(super) fn vm(workspace: &Workspace, filter: &[String]) -> Result<Tally> {
     setup::ensure(workspace, Scope::Guests)?;
-    run_by(cargo_in_the_background(), workspace, "vm", filter, true)
+    run(workspace, "vm", filter, true)
 }
 
 fn run(
@@ -41,16 +38,7 @@ fn run(
     filter: &[String],
     with_programs: bool,
 ) -> Result<Tally> {
-    run_by(cargo(), workspace, suite, filter, with_programs)
-}
-
-fn run_by(
-    mut test: Command,
-    workspace: &Workspace,
-    suite: &str,
-    filter: &[String],
-    with_programs: bool,
-) -> Result<Tally> {
+    let mut test = cargo();
     test.current_dir(workspace.root())
         .args([
             "test",
