@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use eviction_tests::http::get;
 use eviction_tests::suite::{Case, Outcome};
 use nix::sys::statvfs::statvfs;
-use serde_json::Value;
+use serde_json::{Value, json};
 use xtask::cluster::NODE;
 
 use crate::api::text;
@@ -157,7 +157,9 @@ fn hog() -> Wish {
 fn fills_by_its_layer(node: &Node) -> Result<Outcome> {
     let (others, line) = before(node)?;
     let state = tempfile::tempdir()?;
-    let mut evictor = node.evictor_that_finds_out(&line, state.path())?;
+    // Else what earlier pods have left makes room for the hog.
+    let told = ["--reclaim=off".to_owned()];
+    let mut evictor = node.evictor_told(&told, &line, state.path())?;
     node.apply(&hog().pod())?;
     let decision = evictor.wait_for("decision", Duration::from_secs(60))?;
     ensure!(decision.text("victim") == "hog", "{}", decision.0);
@@ -185,7 +187,7 @@ fn fills_by_its_layer(node: &Node) -> Result<Outcome> {
 fn from_the_chart(node: &Node) -> Result<()> {
     let folder = chart::folder(node)?;
     let (others, line) = before(node)?;
-    let release = Release::install(node, &line, "keep")?;
+    let release = Release::install_with(node, &line, &json!({"reclaim": "off"}))?;
     let told = evicts(node, &others);
     std::fs::remove_dir_all(folder)?;
     release.uninstall(node)?;
