@@ -31,6 +31,11 @@ const FILES: u64 = 4_000;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
+        // The first one: the conditions that others leave on the node would keep its hog out.
+        Case::new(
+            "on cgroup v2 in a guest: a soft hog has its grace, and then new pods are refused",
+            || with(soft_hog_and_newcomers),
+        ),
         Case::new(
             "on cgroup v2 in a guest: a memory hog goes, on fentry",
             || with(memory_hog),
@@ -38,10 +43,6 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "on cgroup v2 in a guest: an inode hog goes, on fentry",
             || with(inode_hog),
-        ),
-        Case::new(
-            "on cgroup v2 in a guest: a soft hog has its grace, and then new pods are refused",
-            || with(soft_hog_and_newcomers),
         ),
     ]
 }
