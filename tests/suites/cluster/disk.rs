@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use eviction_tests::suite::{Case, Outcome};
 use nix::sys::statvfs::statvfs;
 
@@ -11,6 +11,7 @@ use crate::api::{check_on_record, text};
 use crate::chart::{self, Release, decisions, logs, until_ready};
 use crate::node::{self, Node};
 use crate::pods::Wish;
+use crate::reclaim::ctr;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -252,6 +253,11 @@ fn stays_full(node: &Node) -> Result<()> {
         deletes: false,
         ..BYTES_IN_A_LAYER
     };
+    // The kubelet clears away what earlier pods have left once a minute, which would make room.
+    node.until("no container is left of earlier pods", 150, |node| {
+        let left = ctr(node, &["containers", "list", "--quiet"])?;
+        Ok(left.trim().is_empty().then_some(()))
+    })?;
     let Before { others, line, .. } = before(node, &filling)?;
     let state = tempfile::tempdir()?;
     // Else the runtime would remove the dead container, and its layer with it.
@@ -266,7 +272,8 @@ fn stays_full(node: &Node) -> Result<()> {
         let held = evictor.of_kind("held-back");
         let for_good = held.filter(|held| held.text("reason") == "not-filling");
         Ok((for_good.count() >= 3).then_some(()))
-    })?;
+    })
+    .with_context(|| format!("it says {:?}", &evictor.seen[1..]))?;
     let decisions = evictor.of_kind("decision").count();
     ensure!(decisions == 1, "{decisions} decisions");
     let last = evictor.of_kind("held-back").last();

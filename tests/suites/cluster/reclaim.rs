@@ -71,7 +71,7 @@ fn import(node: &Node, name: &str, bytes: u64) -> Result<()> {
     imported
 }
 
-fn ctr(node: &Node, arguments: &[&str]) -> Result<String> {
+pub(crate) fn ctr(node: &Node, arguments: &[&str]) -> Result<String> {
     node.cluster.run(&node.parts, "ctr", arguments)
 }
 
